@@ -1,1 +1,3 @@
-//! TBD
+//! Files: reading what the world writes, writing what others can read.
+
+pub mod atomic;
