@@ -1,0 +1,55 @@
+//! Splitting an operation over threads.
+
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+
+/// A pool of its own, or this thread alone.
+pub(super) struct Threads {
+    pool: Option<rayon::ThreadPool>,
+}
+
+impl Threads {
+    /// `None`: as many as this process may run at once.
+    pub fn new(count: Option<usize>) -> Result<Self> {
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = count.unwrap_or(available).max(1);
+        if count == 1 {
+            return Ok(Self { pool: None });
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(count)
+            .thread_name(|i| format!("cpu-{i}"))
+            .build()
+            .map_err(|error| Error::run(format!("{count} threads cannot be started")).caused_by(error))?;
+        Ok(Self { pool: Some(pool) })
+    }
+
+    pub fn count(&self) -> usize {
+        self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
+    /// Calls `task(i)` for every `i` below `tasks`, in any order, at once on all threads.
+    pub fn each(&self, tasks: usize, task: impl Fn(usize) + Sync + Send) {
+        match &self.pool {
+            Some(pool) if tasks > 1 => {
+                pool.install(|| (0..tasks).into_par_iter().with_max_len(1).for_each(task));
+            }
+            _ => (0..tasks).for_each(task),
+        }
+    }
+
+    /// Calls `task(i, chunk i)` for consecutive chunks of `len` elements of `values`, the last perhaps shorter.
+    pub fn chunks<T: Send>(
+        &self,
+        values: &mut [T],
+        len: usize,
+        task: impl Fn(usize, &mut [T]) + Sync + Send,
+    ) {
+        match &self.pool {
+            Some(pool) if values.len() > len => pool.install(|| {
+                values.par_chunks_mut(len).with_max_len(1).enumerate().for_each(|(i, chunk)| task(i, chunk));
+            }),
+            _ => values.chunks_mut(len).enumerate().for_each(|(i, chunk)| task(i, chunk)),
+        }
+    }
+}
