@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ndarray::{Array3, ArrayView2, Axis};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::grid::Grid;
@@ -10,7 +11,7 @@ use crate::time::ValidTime;
 use crate::variable::Quantity;
 
 /// What the channels of a state are, and where: shared by all states of one model or data set.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     pub grid: Grid,
     /// One per channel.

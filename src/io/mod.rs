@@ -4,6 +4,9 @@
 //! without touching its data, and a [`Reader`] then gives its fields one by one in wxsim's own orientation and units.
 
 pub mod atomic;
+pub mod checkpoint;
+pub mod events;
+pub mod run_dir;
 mod info;
 mod reader;
 mod time_runs;
