@@ -17,8 +17,9 @@ use std::sync::Arc;
 use netcdf::{FileMut, VariableMut};
 
 use super::atomic::Pending;
-use super::forecast_variables::{FileVariable, plan_variables};
 pub use super::forecast_reader::{ForecastReader, open};
+use super::forecast_variables::{FileVariable, plan_variables};
+use super::info::Linear;
 use crate::error::{Error, Result};
 use crate::field::{Layout, State};
 use crate::grid::{Grid, Orientation};
@@ -45,12 +46,12 @@ pub struct ForecastHead {
     pub history: String,
 }
 
-/// Units of a quantity in a file: `SI value = file value * scale + offset`.
+/// Units of a quantity in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileUnits {
     pub units: String,
-    pub scale: f64,
-    pub offset: f64,
+    /// From these units to SI units.
+    pub conversion: Linear,
 }
 
 impl ForecastHead {
@@ -110,11 +111,11 @@ impl ForecastFile {
                 .variable_mut(&variable.name)
                 .ok_or_else(|| cannot(netcdf::Error::NotFound(variable.name.clone())))?;
             for (index, &channel) in variable.channels.iter().enumerate() {
-                let units = variable.units.as_ref();
-                to_file_order(state, channel, self.head.orientation, units, &mut self.buffer);
+                to_file_order(state, channel, self.head.orientation, variable.conversion, &mut self.buffer);
                 let (rows, columns) = (self.head.layout.grid.rows(), self.head.layout.grid.columns());
                 if variable.level_dimension.is_some() {
-                    out.put_values(&self.buffer, (self.written, index, 0..rows, 0..columns)).map_err(cannot)?;
+                    out.put_values(&self.buffer, (self.written, index, 0..rows, 0..columns))
+                        .map_err(cannot)?;
                 } else {
                     out.put_values(&self.buffer, (self.written, 0..rows, 0..columns)).map_err(cannot)?;
                 }
@@ -163,7 +164,7 @@ fn to_file_order(
     state: &State,
     channel: usize,
     orientation: Orientation,
-    units: Option<&FileUnits>,
+    conversion: Option<Linear>,
     out: &mut [f32],
 ) {
     let field = state.channel(channel);
@@ -172,9 +173,9 @@ fn to_file_order(
         let row = if orientation.latitude_descending { rows - 1 - file_row } else { file_row };
         for (file_column, value) in line.iter_mut().enumerate() {
             let si = field[[row, (file_column + orientation.longitude_shift) % columns]];
-            *value = match units {
+            *value = match conversion {
                 None => si,
-                Some(units) => ((f64::from(si) - units.offset) / units.scale) as f32,
+                Some(Linear { factor, offset }) => ((f64::from(si) - offset) / factor) as f32,
             };
         }
     }
@@ -194,8 +195,6 @@ fn define(file: &mut FileMut, head: &ForecastHead, variables: &[FileVariable]) -
     file.add_attribute("history", format!("{now}: {}", head.history))?;
     file.add_attribute("wxsim_model", head.model.as_str())?;
     file.add_attribute("wxsim_origin", head.origin.as_str())?;
-    let labels: Vec<String> = head.layout.quantities.iter().map(ToString::to_string).collect();
-    file.add_attribute("wxsim_channels", labels.join(" "))?;
 
     file.add_dimension("time", head.steps + 1)?;
     file.add_dimension("latitude", grid.rows())?;
@@ -248,7 +247,8 @@ fn define_times(file: &mut FileMut, head: &ForecastHead, accumulated: bool) -> n
     if accumulated {
         // Sums are over the step that ends at the valid time.
         file.add_dimension("bnds", 2)?;
-        let begin = |lead: LeadTime| valid_time(head.init, LeadTime { seconds: lead.seconds - head.step.seconds });
+        let begin =
+            |lead: LeadTime| valid_time(head.init, LeadTime { seconds: lead.seconds - head.step.seconds });
         let bounds: Vec<f64> =
             leads.iter().zip(&times).flat_map(|(&lead, &end)| [number(begin(lead)), end]).collect();
         let mut variable = file.add_variable::<f64>("time_bnds", &["time", "bnds"])?;
@@ -325,7 +325,6 @@ fn define_variable(
         out.put_attribute("cell_methods", "time: point")?;
     }
     out.put_attribute("coordinates", "lead_time forecast_reference_time")?;
-    out.put_attribute("wxsim_quantity", variable.quantity.name.as_str())?;
     Ok(())
 }
 

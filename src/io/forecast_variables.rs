@@ -1,6 +1,7 @@
 //! How the channels of a state share the variables of a forecast file.
 
 use super::forecast_file::FileUnits;
+use super::info::Linear;
 use crate::field::Layout;
 use crate::variable::Quantity;
 
@@ -19,8 +20,8 @@ pub(super) struct FileVariable {
     pub standard_name: Option<&'static str>,
     pub long_name: String,
     pub file_units: String,
-    /// `None` when the file holds SI values as they are.
-    pub units: Option<FileUnits>,
+    /// From the file's units to SI units; `None` when they are the same.
+    pub conversion: Option<Linear>,
 }
 
 /// Quantities of one name share a variable, each level an entry of its `level` dimension. Where variables differ in
@@ -28,18 +29,19 @@ pub(super) struct FileVariable {
 pub(super) fn plan_variables(layout: &Layout, units: &[FileUnits]) -> Vec<FileVariable> {
     let mut variables: Vec<FileVariable> = Vec::new();
     for (channel, quantity) in layout.quantities.iter().enumerate() {
-        let own = units.get(channel).filter(|u| !(u.scale == 1.0 && u.offset == 0.0)).cloned();
-        let written = units.get(channel).map(|u| u.units.clone());
+        let own = units.get(channel);
         let shared = variables.iter_mut().find(|v| {
-            v.quantity.name == quantity.name && v.units == own && quantity.level.is_some() && !v.levels.is_empty()
+            let same = v.quantity.name == quantity.name && v.file_units == file_units(quantity, own);
+            same && quantity.level.is_some() && !v.levels.is_empty()
         });
         match (shared, quantity.level) {
             (Some(variable), Some(level)) => {
-                let place = variable.levels.iter().position(|&other| other < level).unwrap_or(variable.levels.len());
+                let place =
+                    variable.levels.iter().position(|&other| other < level).unwrap_or(variable.levels.len());
                 variable.levels.insert(place, level);
                 variable.channels.insert(place, channel);
             }
-            _ => variables.push(new_variable(quantity, channel, written, own)),
+            _ => variables.push(new_variable(quantity, channel, own)),
         }
     }
     name_variables(&mut variables);
@@ -47,16 +49,15 @@ pub(super) fn plan_variables(layout: &Layout, units: &[FileUnits]) -> Vec<FileVa
     variables
 }
 
-fn new_variable(
-    quantity: &Quantity,
-    channel: usize,
-    written: Option<String>,
-    units: Option<FileUnits>,
-) -> FileVariable {
+fn file_units<'a>(quantity: &Quantity, own: Option<&'a FileUnits>) -> &'a str {
+    own.map_or(quantity.variable().map_or("1", |v| v.units), |u| u.units.as_str())
+}
+
+fn new_variable(quantity: &Quantity, channel: usize, own: Option<&FileUnits>) -> FileVariable {
     let known = quantity.variable();
-    let file_units = written.unwrap_or_else(|| known.map_or("1", |v| v.units).to_owned());
+    let file_units = file_units(quantity, own).to_owned();
     // A length in place of a specific energy: the files carry geopotential height.
-    let height = quantity.name == "z" && matches!(file_units.as_str(), "m" | "gpm" | "dam" | "gpdam");
+    let height = quantity.name == "z" && matches!(&*file_units, "m" | "gpm" | "dam" | "gpdam");
     FileVariable {
         name: String::new(),
         quantity: Quantity::new(quantity.name.clone(), None),
@@ -70,7 +71,7 @@ fn new_variable(
             None => quantity.name.clone(),
         },
         file_units,
-        units,
+        conversion: own.map(|u| u.conversion).filter(|c| !c.is_identity()),
     }
 }
 

@@ -4,6 +4,9 @@
 //! without touching its data, and a [`Reader`] then gives its fields one by one in wxsim's own orientation and units.
 
 pub mod atomic;
+pub mod forecast_file;
+mod forecast_reader;
+mod forecast_variables;
 pub mod checkpoint;
 pub mod events;
 pub mod run_dir;
