@@ -1,1 +1,22 @@
-//! TBD
+//! # From files to batches
+//!
+//! A [`DataPlan`] names sources and the split in time. [`Catalogue::build`] finds every (quantity, time) in the files
+//! without reading data. What is learned from data comes through a [`TrainingView`], which cannot read outside the
+//! training span: [`Normalizer::fit`] and [`Loader::new`] take nothing else. [`Inputs`] adds static fields and time
+//! forcings; [`EvaluationWindows`] walks through a [`View`] in order.
+
+mod catalogue;
+mod inputs;
+mod loader;
+mod normalizer;
+mod plan;
+mod view;
+
+pub use catalogue::{Catalogue, Gap};
+pub use inputs::{Inputs, InputsPlan, StaticPlan};
+pub use loader::{Batch, EvaluationWindows, Loader, LoaderPlan, Position};
+pub use normalizer::{Normalizer, NormalizerPlan};
+pub use plan::{
+    DataPlan, DuplicatePolicy, GridPlan, GridTarget, MissingPolicy, RegridMethod, SourcePlan, Span, Split,
+};
+pub use view::{TrainingView, View, fit_climatology};
