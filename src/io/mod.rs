@@ -4,6 +4,7 @@
 //! without touching its data, and a [`Reader`] then gives its fields one by one in wxsim's own orientation and units.
 
 pub mod atomic;
+mod decode;
 pub mod forecast_file;
 mod forecast_reader;
 mod forecast_variables;
