@@ -9,6 +9,7 @@ pub mod forecast_file;
 mod forecast_reader;
 mod forecast_variables;
 pub mod checkpoint;
+pub mod coastlines;
 pub mod events;
 pub mod run_dir;
 mod info;
