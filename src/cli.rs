@@ -1,1 +1,30 @@
-//! TBD
+//! The command line: every command, and nothing else. Completions and man pages are made from it.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+use crate::error::Result;
+
+/// Neural weather simulation: reanalysis files in, a ConvLSTM forecaster, its forecasts and honest scores out.
+#[derive(Debug, Parser)]
+#[command(name = "wxsim", version, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Config(commands::config::Args),
+    Completions(commands::shell::CompletionArgs),
+    Man(commands::shell::ManArgs),
+}
+
+/// Runs one command.
+pub fn run(cli: &Cli) -> Result<()> {
+    match &cli.command {
+        Command::Config(args) => commands::config::run(args),
+        Command::Completions(args) => commands::shell::completions(args),
+        Command::Man(args) => commands::shell::man_pages(args),
+    }
+}

@@ -1,1 +1,4 @@
-//! TBD
+//! One file a command: its flags, and the few lines that connect the rooms.
+
+pub mod config;
+pub mod shell;
