@@ -1,0 +1,218 @@
+//! Sums of one forecast against the truth, kept per lead and initial time: they merge in any order, so that years of
+//! forecasts stream through, in pieces if need be, and nothing but sums is ever held.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::field::{Layout, State};
+use crate::grid::Region;
+use crate::time::{InitTime, LeadTime};
+
+use super::regions::areas;
+use super::spectrum::{Nyquist, Zonal};
+use super::sums::{Fields, Geometry, Missing, Weighted};
+
+/// What to score, and how.
+#[derive(Debug, Clone)]
+pub struct ScorePlan {
+    pub layout: Arc<Layout>,
+    /// Regions beside WeatherBench 2's.
+    pub regions: Vec<Region>,
+    pub missing: Missing,
+    pub nyquist: Nyquist,
+}
+
+/// Compares fields on one layout.
+#[derive(Debug)]
+pub struct Comparer {
+    plan: ScorePlan,
+    geometry: Geometry,
+    zonal: Option<Zonal>,
+    left_out: Vec<String>,
+}
+
+/// What one forecast field set was against its analysis.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// `[channel * area]`
+    sums: Vec<Weighted>,
+    /// Per channel; `None` where a value is missing or the grid has no spectrum.
+    forecast_spectra: Vec<Option<Vec<f64>>>,
+    truth_spectra: Vec<Option<Vec<f64>>>,
+    /// Points where the forecast is missing and the analysis is not.
+    lost_points: u64,
+}
+
+/// A sum of spectra.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SpectralSum {
+    pub energy: Vec<f64>,
+    pub count: u64,
+}
+
+/// The spectra of one lead, per channel.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LeadSpectra {
+    pub forecast: Vec<SpectralSum>,
+    pub truth: Vec<SpectralSum>,
+}
+
+/// All that is known of one competitor.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Statistics {
+    /// `[channel * area]` per lead and initial time.
+    pub(super) sums: BTreeMap<LeadTime, BTreeMap<InitTime, Box<[Weighted]>>>,
+    pub(super) spectra: BTreeMap<LeadTime, LeadSpectra>,
+    pub(super) lost_points: u64,
+}
+
+impl Comparer {
+    pub fn new(plan: ScorePlan) -> Self {
+        let (areas, left_out) = areas(&plan.layout.grid, &plan.regions);
+        let geometry = Geometry::new(&plan.layout, areas);
+        let zonal = Zonal::new(&plan.layout.grid, plan.nyquist);
+        Self { plan, geometry, zonal, left_out }
+    }
+
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.plan.layout
+    }
+
+    pub fn missing(&self) -> Missing {
+        self.plan.missing
+    }
+
+    pub fn nyquist(&self) -> Nyquist {
+        self.plan.nyquist
+    }
+
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub fn zonal(&self) -> Option<&Zonal> {
+        self.zonal.as_ref()
+    }
+
+    /// Named regions that hold no point of the grid, or all of them.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// One forecast state against the analysis of the same valid time; `climatology` is `[lat, lon, channel]` at that
+    /// time.
+    pub fn compare(&self, forecast: &State, truth: &State, climatology: Option<&[f32]>) -> Result<Comparison> {
+        let layout = &self.plan.layout;
+        for (what, state) in [("forecast", forecast), ("analysis", truth)] {
+            if state.layout.quantities != layout.quantities || !state.layout.grid.matches(&layout.grid) {
+                return Err(Error::input(format!(
+                    "the {what} of {} has other variables or another grid than the scores: {}",
+                    state.valid,
+                    state.layout.grid.describe()
+                )));
+            }
+        }
+        if forecast.valid != truth.valid {
+            return Err(Error::input(format!(
+                "a forecast valid at {} was paired with the analysis of {}",
+                forecast.valid, truth.valid
+            )));
+        }
+        let mut result = Comparison {
+            sums: Vec::with_capacity(layout.channels() * self.geometry.areas().len()),
+            forecast_spectra: Vec::new(),
+            truth_spectra: Vec::new(),
+            lost_points: 0,
+        };
+        for channel in 0..layout.channels() {
+            let f: Vec<f64> = forecast.channel(channel).iter().map(|&x| f64::from(x)).collect();
+            let o: Vec<f64> = truth.channel(channel).iter().map(|&x| f64::from(x)).collect();
+            let c: Option<Vec<f64>> = climatology.map(|values| {
+                values.iter().skip(channel).step_by(layout.channels()).map(|&x| f64::from(x)).collect()
+            });
+            let fields = Fields { forecast: &f, truth: &o, climatology: c.as_deref() };
+            result.sums.extend(self.geometry.sums(fields, self.plan.missing));
+            result.lost_points += f.iter().zip(&o).filter(|(f, o)| f.is_nan() && !o.is_nan()).count() as u64;
+            let spectrum = |field: &[f64]| self.zonal.as_ref().and_then(|z| z.band_mean(field));
+            result.forecast_spectra.push(spectrum(&f));
+            result.truth_spectra.push(spectrum(&o));
+        }
+        Ok(result)
+    }
+}
+
+impl Statistics {
+    /// Adds the forecast of one initial time at one lead; a second one of the same adds up (parts of a domain).
+    pub fn add(&mut self, init: InitTime, lead: LeadTime, comparison: Comparison) {
+        let part = Statistics {
+            sums: BTreeMap::from([(lead, BTreeMap::from([(init, comparison.sums.into())]))]),
+            spectra: BTreeMap::from([(
+                lead,
+                LeadSpectra {
+                    forecast: comparison.forecast_spectra.into_iter().map(SpectralSum::of).collect(),
+                    truth: comparison.truth_spectra.into_iter().map(SpectralSum::of).collect(),
+                },
+            )]),
+            lost_points: comparison.lost_points,
+        };
+        self.merge(part);
+    }
+
+    /// Adds all that another part has seen.
+    pub fn merge(&mut self, other: Statistics) {
+        for (lead, by_init) in other.sums {
+            let mine = self.sums.entry(lead).or_default();
+            for (init, sums) in by_init {
+                match mine.get_mut(&init) {
+                    Some(known) => known.iter_mut().zip(sums).for_each(|(a, b)| *a += b),
+                    None => {
+                        mine.insert(init, sums);
+                    }
+                }
+            }
+        }
+        for (lead, spectra) in other.spectra {
+            let mine = self.spectra.entry(lead).or_default();
+            SpectralSum::merge_all(&mut mine.forecast, spectra.forecast);
+            SpectralSum::merge_all(&mut mine.truth, spectra.truth);
+        }
+        self.lost_points += other.lost_points;
+    }
+
+    /// Leads seen, ascending.
+    pub fn leads(&self) -> impl Iterator<Item = LeadTime> {
+        self.sums.keys().copied()
+    }
+
+    /// Whether this initial time has been added at this lead.
+    pub fn has(&self, init: InitTime, lead: LeadTime) -> bool {
+        self.sums.get(&lead).is_some_and(|by_init| by_init.contains_key(&init))
+    }
+}
+
+impl SpectralSum {
+    fn of(spectrum: Option<Vec<f64>>) -> Self {
+        spectrum.map_or_else(Self::default, |energy| Self { energy, count: 1 })
+    }
+
+    fn merge_all(mine: &mut Vec<Self>, others: Vec<Self>) {
+        if mine.is_empty() {
+            *mine = others;
+            return;
+        }
+        for (a, b) in mine.iter_mut().zip(others) {
+            if a.count == 0 {
+                *a = b;
+            } else if b.count > 0 {
+                a.energy.iter_mut().zip(b.energy).for_each(|(x, y)| *x += y);
+                a.count += b.count;
+            }
+        }
+    }
+
+    /// Mean spectrum; `None` when no complete field was seen.
+    pub fn mean(&self) -> Option<Vec<f64>> {
+        (self.count > 0).then(|| self.energy.iter().map(|e| e / self.count as f64).collect())
+    }
+}

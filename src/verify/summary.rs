@@ -1,0 +1,339 @@
+//! The end of a verification: from the statistics of all competitors to [`Scores`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::field::Layout;
+use crate::time::{InitTime, LeadTime};
+
+use super::bootstrap::{BootstrapPlan, FEWEST_BLOCKS, Resampler};
+use super::metrics::{Metric, Outcome, SCALAR, Series};
+use super::scores::{Difference, Score, Scores, Spectrum};
+use super::spectrum::{BAND, Nyquist, RADIUS};
+use super::statistics::{Comparer, Statistics};
+use super::sums::{Missing, Sums};
+
+/// One forecast in a comparison.
+#[derive(Debug, Clone)]
+pub struct Competitor {
+    pub name: String,
+    pub role: Role,
+    pub statistics: Statistics,
+}
+
+/// Whether a competitor is judged, or judges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Model,
+    Baseline,
+}
+
+/// What the scores have to say of themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Headline {
+    /// Which climatology, fitted on which period; `None` when there is none (then there is no anomaly correlation).
+    pub climatology: Option<String>,
+    pub test_span: String,
+}
+
+/// One quantity, or a wind of two.
+struct Subject {
+    label: String,
+    units: String,
+    channels: Vec<usize>,
+}
+
+/// One piece of work: everything about one subject, lead, area and weighting.
+struct Task<'a> {
+    subject: &'a Subject,
+    lead: LeadTime,
+    inits: &'a [InitTime],
+    resampler: Option<&'a Resampler>,
+    area: usize,
+    weighted: bool,
+}
+
+/// Computes every score of every competitor on the initial times that all have, lead by lead.
+pub fn summarise(
+    comparer: &Comparer,
+    competitors: &[Competitor],
+    bootstrap: &BootstrapPlan,
+    headline: &Headline,
+) -> Result<Scores> {
+    bootstrap.validate()?;
+    let mut names = BTreeSet::new();
+    if let Some(twin) = competitors.iter().find(|c| !names.insert(&c.name)) {
+        return Err(Error::input(format!("two competitors are called '{}'", twin.name)));
+    }
+    let mut notes = Vec::new();
+    let common = common_times(competitors)?;
+    let resamplers: BTreeMap<LeadTime, Option<Resampler>> = common
+        .iter()
+        .map(|(&lead, inits)| {
+            let seconds: Vec<i64> = inits.iter().map(|i| i.0.seconds).collect();
+            (lead, bootstrap.draw(&seconds))
+        })
+        .collect();
+    let subjects = subjects(comparer.layout());
+    let areas = comparer.geometry().areas();
+    let mut tasks = Vec::new();
+    for (&lead, inits) in &common {
+        for subject in &subjects {
+            for area in 0..areas.len() {
+                for weighted in [true, false] {
+                    let resampler = resamplers[&lead].as_ref();
+                    tasks.push(Task { subject, lead, inits, resampler, area, weighted });
+                }
+            }
+        }
+    }
+    let results: Vec<(Vec<Score>, Vec<Difference>)> =
+        tasks.par_iter().map(|task| task.run(comparer, competitors, headline)).collect();
+    let (entries, differences): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+    note_all(&mut notes, comparer, competitors, bootstrap, &resamplers);
+    Ok(Scores {
+        competitors: competitors.iter().map(|c| c.name.clone()).collect(),
+        climatology: headline.climatology.clone().unwrap_or_default(),
+        initial_times: common.values().next().map_or(0, Vec::len),
+        test_span: headline.test_span.clone(),
+        regions: areas.iter().map(|a| a.name.clone()).collect(),
+        entries: entries.into_iter().flatten().collect(),
+        differences: differences.into_iter().flatten().collect(),
+        spectra: spectra(comparer, competitors, &common),
+        notes,
+    })
+}
+
+/// Initial times that every competitor has, per lead that every competitor has.
+fn common_times(competitors: &[Competitor]) -> Result<BTreeMap<LeadTime, Vec<InitTime>>> {
+    let Some((first, others)) = competitors.split_first() else {
+        return Err(Error::input("there is no forecast to score"));
+    };
+    let mut common = BTreeMap::new();
+    for (&lead, by_init) in &first.statistics.sums {
+        let inits: Vec<InitTime> = by_init
+            .keys()
+            .copied()
+            .filter(|&init| others.iter().all(|o| o.statistics.has(init, lead)))
+            .collect();
+        if !inits.is_empty() {
+            common.insert(lead, inits);
+        }
+    }
+    if common.is_empty() {
+        let names: Vec<&str> = competitors.iter().map(|c| c.name.as_str()).collect();
+        return Err(Error::input(format!(
+            "no initial time and lead is common to {} inside the test span",
+            names.join(", ")
+        ))
+        .hint("check the dates of the forecasts against split.test, and that the truth reaches as far"));
+    }
+    Ok(common)
+}
+
+/// Every quantity, then every wind of which both components are there.
+fn subjects(layout: &Layout) -> Vec<Subject> {
+    let mut subjects: Vec<Subject> = layout
+        .quantities
+        .iter()
+        .enumerate()
+        .map(|(channel, q)| Subject {
+            label: q.to_string(),
+            units: q.variable().map_or_else(String::new, |v| v.units.to_string()),
+            channels: vec![channel],
+        })
+        .collect();
+    for (channel, u) in layout.quantities.iter().enumerate() {
+        let (partner, label) = match (u.name.as_str(), u.level) {
+            ("u", Some(level)) => ("v", format!("wind{level}")),
+            ("u", None) => ("v", "wind".to_string()),
+            ("u10", _) => ("v10", "wind10".to_string()),
+            _ => continue,
+        };
+        if let Some(v) = layout.quantities.iter().position(|q| q.name == partner && q.level == u.level) {
+            subjects.push(Subject { label, units: "m s-1".into(), channels: vec![channel, v] });
+        }
+    }
+    subjects
+}
+
+impl Task<'_> {
+    fn run(
+        &self,
+        comparer: &Comparer,
+        competitors: &[Competitor],
+        headline: &Headline,
+    ) -> (Vec<Score>, Vec<Difference>) {
+        let area = &comparer.geometry().areas()[self.area].name;
+        let metrics: &[Metric] = if self.subject.channels.len() == 2 { &[Metric::VectorRmse] } else { &SCALAR };
+        let times: Vec<Vec<Vec<Sums>>> = competitors.iter().map(|c| self.times(c, comparer)).collect();
+        let (mut scores, mut differences) = (Vec::new(), Vec::new());
+        for &metric in metrics.iter().filter(|m| headline.climatology.is_some() || !m.needs_climatology()) {
+            let mut outcomes: Vec<Outcome> = Vec::new();
+            for (competitor, times) in competitors.iter().zip(&times) {
+                let series = Series::new(metric, times, comparer.missing());
+                let outcome = series.outcome(self.resampler);
+                let bounds = outcome.interval();
+                scores.push(Score {
+                    competitor: competitor.name.clone(),
+                    quantity: self.subject.label.clone(),
+                    units: match metric {
+                        Metric::Acc | Metric::AccPooled => "1".into(),
+                        Metric::S1 => "%".into(),
+                        _ => self.subject.units.clone(),
+                    },
+                    lead_hours: self.lead.hours(),
+                    region: area.clone(),
+                    weighted: self.weighted,
+                    metric: metric.name().into(),
+                    value: outcome.value,
+                    low: bounds.map(|b| b.0),
+                    high: bounds.map(|b| b.1),
+                    initial_times: series.times(),
+                });
+                outcomes.push(outcome);
+            }
+            if !metric.ranks() {
+                continue;
+            }
+            let with_role = |role| (0..competitors.len()).filter(move |&i| competitors[i].role == role);
+            for model in with_role(Role::Model) {
+                for baseline in with_role(Role::Baseline) {
+                    let (value, bounds) = outcomes[model].minus(&outcomes[baseline]);
+                    differences.push(Difference {
+                        competitor: competitors[model].name.clone(),
+                        baseline: competitors[baseline].name.clone(),
+                        quantity: self.subject.label.clone(),
+                        lead_hours: self.lead.hours(),
+                        region: area.clone(),
+                        weighted: self.weighted,
+                        metric: metric.name().into(),
+                        skill: metric
+                            .has_skill()
+                            .then(|| outcomes[model].skill(&outcomes[baseline]))
+                            .flatten(),
+                        value,
+                        low: bounds.map(|b| b.0),
+                        high: bounds.map(|b| b.1),
+                    });
+                }
+            }
+        }
+        (scores, differences)
+    }
+
+    /// Per initial time, the sums of the subject's channels.
+    fn times(&self, competitor: &Competitor, comparer: &Comparer) -> Vec<Vec<Sums>> {
+        let areas = comparer.geometry().areas().len();
+        let by_init = &competitor.statistics.sums[&self.lead];
+        self.inits
+            .iter()
+            .map(|init| {
+                let of = |&channel: &usize| {
+                    let both = &by_init[init][channel * areas + self.area];
+                    if self.weighted { both.by_area } else { both.by_point }
+                };
+                self.subject.channels.iter().map(of).collect()
+            })
+            .collect()
+    }
+}
+
+fn spectra(
+    comparer: &Comparer,
+    competitors: &[Competitor],
+    common: &BTreeMap<LeadTime, Vec<InitTime>>,
+) -> Vec<Spectrum> {
+    let Some(zonal) = comparer.zonal() else { return Vec::new() };
+    let wavelength_km: Vec<f64> = zonal.wavelengths().iter().map(|w| w / 1000.0).collect();
+    let mut all = Vec::new();
+    for &lead in common.keys() {
+        for (channel, quantity) in comparer.layout().quantities.iter().enumerate() {
+            let mut push = |name: &str, energy: Option<Vec<f64>>| {
+                if let Some(energy) = energy {
+                    all.push(Spectrum {
+                        competitor: name.into(),
+                        quantity: quantity.to_string(),
+                        lead_hours: lead.hours(),
+                        wavelength_km: wavelength_km.clone(),
+                        energy,
+                    });
+                }
+            };
+            push("truth", competitors[0].statistics.spectra[&lead].truth[channel].mean());
+            for competitor in competitors {
+                push(&competitor.name, competitor.statistics.spectra[&lead].forecast[channel].mean());
+            }
+        }
+    }
+    all
+}
+
+fn note_all(
+    notes: &mut Vec<String>,
+    comparer: &Comparer,
+    competitors: &[Competitor],
+    bootstrap: &BootstrapPlan,
+    resamplers: &BTreeMap<LeadTime, Option<Resampler>>,
+) {
+    notes.push(format!(
+        "intervals: 95 %, moving-block bootstrap, blocks of {}, {} resamples, seed {}, on the initial times \
+         common to all competitors",
+        bootstrap.block, bootstrap.resamples, bootstrap.seed
+    ));
+    if resamplers.values().any(Option::is_none) {
+        notes.push(format!(
+            "no intervals at some leads: fewer than {FEWEST_BLOCKS} blocks of {} in the test span",
+            bootstrap.block
+        ));
+    }
+    if !comparer.left_out().is_empty() {
+        notes.push(format!(
+            "regions left out, since the grid has none or nothing but their points: {}",
+            comparer.left_out().join(", ")
+        ));
+    }
+    if comparer.zonal().is_some() {
+        let periodic = comparer.layout().grid.is_periodic();
+        notes.push(format!(
+            "spectra: zonal, rows {} to {} degrees north and south, radius {} km, mean over rows at common \
+             wavelengths{}{}",
+            BAND.0,
+            BAND.1,
+            RADIUS / 1000.0,
+            if periodic { "" } else { "; regional rows lose their straight line and get a Hann taper" },
+            if comparer.nyquist() == Nyquist::Twice { "; the Nyquist wave counts twice (WeatherBench 2)" } else { "" },
+        ));
+    }
+    for competitor in competitors {
+        let lost = competitor.statistics.lost_points;
+        if lost > 0 {
+            let effect = match comparer.missing() {
+                Missing::Propagate => "their scores are missing",
+                Missing::Skip => "these points were dropped from its scores",
+            };
+            notes.push(format!(
+                "{}: {lost} forecast values are missing where the analysis has one; {effect}",
+                competitor.name
+            ));
+        }
+        let undefined = undefined_correlations(&competitor.statistics);
+        if undefined > 0 {
+            notes.push(format!(
+                "{}: the anomaly correlation is undefined (an anomaly field is zero) in {undefined} fields",
+                competitor.name
+            ));
+        }
+    }
+}
+
+/// Fields, over all leads, times and quantities, whose forecast or analysis equals the climatology everywhere.
+fn undefined_correlations(statistics: &Statistics) -> usize {
+    let fields = statistics.sums.values().flat_map(|by_init| by_init.values()).flat_map(|sums| sums.iter());
+    fields
+        .filter(|s| s.by_point.anomaly_weight > 0.0)
+        .filter(|s| s.by_point.forecast_anomaly == 0.0 || s.by_point.truth_anomaly == 0.0)
+        .count()
+}
