@@ -55,6 +55,23 @@ impl State {
         Self { layout, valid, values }
     }
 
+    /// The same fields in the order of another layout of the same grid; quantities that it does not have are dropped.
+    pub fn arranged(&self, layout: &Arc<Layout>) -> Result<State> {
+        if !self.layout.grid.matches(&layout.grid) {
+            return Err(Error::input(format!(
+                "the grids differ: {} and {}",
+                self.layout.grid.describe(),
+                layout.grid.describe()
+            )));
+        }
+        let mut state = State::missing(layout.clone(), self.valid);
+        for (channel, quantity) in layout.quantities.iter().enumerate() {
+            let from = self.layout.channel(&quantity.to_string())?;
+            state.values.index_axis_mut(Axis(2), channel).assign(&self.channel(from));
+        }
+        Ok(state)
+    }
+
     /// `[lat, lon]` of one channel.
     pub fn channel(&self, channel: usize) -> ArrayView2<'_, f32> {
         self.values.index_axis(Axis(2), channel)

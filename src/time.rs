@@ -283,6 +283,11 @@ impl LeadTime {
         Self { seconds: self.seconds * steps as i64 }
     }
 
+    /// As far back as this reaches ahead.
+    pub fn negative(self) -> Self {
+        Self { seconds: -self.seconds }
+    }
+
     /// How many steps of `step` this lead is, an error when it is not a whole number of them.
     pub fn steps_of(self, step: LeadTime) -> Result<usize> {
         if step.seconds <= 0 || self.seconds < 0 || self.seconds % step.seconds != 0 {

@@ -182,3 +182,93 @@ impl Outcome {
         (theirs != 0.0).then(|| 1.0 - mine / theirs)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Layout;
+    use crate::grid::Grid;
+    use crate::verify::regions::areas;
+    use crate::verify::sums::{Fields, Geometry};
+
+    /// The golden case of the physics notes, whose values `scores` 2.7.0 and `xskillscore` 0.0.29 agree on. Row by
+    /// row: T = 280 + 10 sin(2 la + 0.3 t) cos ph + 3 cos(la - 0.2 t) sin^2 ph; F = T + 0.8 sin(3 la) cos ph +
+    /// 0.5 cos(t + 2 ph); C = 280 + 2 sin ph.
+    fn golden(weighted: bool) -> Vec<Vec<Sums>> {
+        let latitude: Vec<f64> = (0..8).map(|j| -78.75 + 22.5 * f64::from(j)).collect();
+        let longitude: Vec<f64> = (0..16).map(|i| 22.5 * f64::from(i)).collect();
+        let grid = Grid::new(latitude, longitude).unwrap();
+        let layout = Layout { grid: grid.clone(), quantities: Vec::new() };
+        let geometry = Geometry::new(&layout, areas(&grid, &[]).0);
+        let field = |f: &dyn Fn(f64, f64) -> f64| -> Vec<f64> {
+            let degrees = grid.latitude.iter().flat_map(|ph| grid.longitude.iter().map(move |la| (*ph, *la)));
+            degrees.map(|(ph, la)| f(ph.to_radians(), la.to_radians())).collect()
+        };
+        let time = |t: f64| {
+            let truth = |ph: f64, la: f64| {
+                280.0
+                    + 10.0 * (2.0 * la + 0.3 * t).sin() * ph.cos()
+                    + 3.0 * (la - 0.2 * t).cos() * ph.sin().powi(2)
+            };
+            let forecast = |ph: f64, la: f64| {
+                truth(ph, la) + 0.8 * (3.0 * la).sin() * ph.cos() + 0.5 * (t + 2.0 * ph).cos()
+            };
+            let climatology = field(&|ph, _| 280.0 + 2.0 * ph.sin());
+            let (forecast, truth) = (field(&forecast), field(&truth));
+            let fields = Fields { forecast: &forecast, truth: &truth, climatology: Some(&climatology) };
+            let sums = geometry.sums(fields, Missing::Propagate)[0];
+            vec![if weighted { sums.by_area } else { sums.by_point }]
+        };
+        [0.0, 1.0, 2.0].map(time).to_vec()
+    }
+
+    fn value(metric: Metric, times: &[Vec<Sums>]) -> f64 {
+        Series::new(metric, times, Missing::Propagate).outcome(None).value.unwrap()
+    }
+
+    #[test]
+    fn the_golden_case_has_the_golden_scores() {
+        let times = golden(true);
+        // half a unit of the last digit given
+        for (metric, expected, tolerance) in [
+            (Metric::Rmse, 0.580_583, 5e-7),
+            (Metric::Mae, 0.477_264, 5e-7),
+            (Metric::Bias, 0.060_784, 5e-7),
+            (Metric::Acc, 0.995_361_29, 5e-9),
+            (Metric::AccPooled, 0.995_350_98, 5e-9),
+        ] {
+            let found = value(metric, &times);
+            assert!((found - expected).abs() < tolerance, "{metric:?} {found}");
+        }
+        // not the root before the mean over time
+        let roots: f64 = times.iter().map(|t| t[0].mean_square().sqrt()).sum::<f64>() / 3.0;
+        assert!((roots - 0.580_565).abs() < 5e-7);
+    }
+
+    #[test]
+    fn without_weights_all_points_count_the_same() {
+        let times = golden(false);
+        assert_eq!(times[0][0].weight, 128.0);
+        assert!((value(Metric::Rmse, &times) - value(Metric::Rmse, &golden(true))).abs() > 1e-3);
+    }
+
+    #[test]
+    fn skill_is_of_the_mean_square_and_a_time_without_anomaly_is_left_out_of_the_correlation() {
+        let mut times = golden(true);
+        let model = Series::new(Metric::Rmse, &times, Missing::Propagate).outcome(None);
+        let doubled: Vec<Vec<Sums>> =
+            times.iter().map(|t| vec![Sums { square: 4.0 * t[0].square, ..t[0] }]).collect();
+        let worse = Series::new(Metric::Rmse, &doubled, Missing::Propagate).outcome(None);
+        assert!((model.skill(&worse).unwrap() - 0.75).abs() < 1e-12);
+        assert!((worse.minus(&model).0.unwrap() - model.value.unwrap()).abs() < 1e-12);
+
+        times[1][0].forecast_anomaly = 0.0;
+        let series = Series::new(Metric::Acc, &times, Missing::Propagate);
+        assert_eq!(series.times(), 2);
+        assert!(series.outcome(None).value.unwrap() > 0.99);
+
+        times[0][0].product = f64::NAN;
+        assert_eq!(Series::new(Metric::Acc, &times, Missing::Propagate).outcome(None).value, None);
+        assert_eq!(Series::new(Metric::Acc, &times, Missing::Skip).times(), 1);
+    }
+}

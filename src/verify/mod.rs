@@ -5,6 +5,7 @@
 //! [`Scores`] of the statistics of all competitors, which is what reports read. The formulas are those of
 //! WeatherBench 2 (Rasp et al. 2024, doi:10.1029/2023MS004019), with the differences named where they are.
 
+mod baselines;
 mod bootstrap;
 mod metrics;
 mod regions;
@@ -14,6 +15,7 @@ mod statistics;
 mod summary;
 mod sums;
 
+pub use baselines::{ClimatologyForecast, DampedCoefficients, DampedFit, DampedPersistence, Persistence};
 pub use bootstrap::BootstrapPlan;
 pub use scores::{Difference, Score, Scores, Spectrum, WHOLE_GRID};
 pub use spectrum::{Nyquist, Zonal};

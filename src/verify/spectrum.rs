@@ -45,7 +45,10 @@ pub struct Zonal {
 
 impl std::fmt::Debug for Zonal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Zonal").field("columns", &self.columns).field("rows", &self.rows).finish_non_exhaustive()
+        f.debug_struct("Zonal")
+            .field("columns", &self.columns)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
     }
 }
 

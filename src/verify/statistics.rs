@@ -102,7 +102,12 @@ impl Comparer {
 
     /// One forecast state against the analysis of the same valid time; `climatology` is `[lat, lon, channel]` at that
     /// time.
-    pub fn compare(&self, forecast: &State, truth: &State, climatology: Option<&[f32]>) -> Result<Comparison> {
+    pub fn compare(
+        &self,
+        forecast: &State,
+        truth: &State,
+        climatology: Option<&[f32]>,
+    ) -> Result<Comparison> {
         let layout = &self.plan.layout;
         for (what, state) in [("forecast", forecast), ("analysis", truth)] {
             if state.layout.quantities != layout.quantities || !state.layout.grid.matches(&layout.grid) {
@@ -214,5 +219,84 @@ impl SpectralSum {
     /// Mean spectrum; `None` when no complete field was seen.
     pub fn mean(&self) -> Option<Vec<f64>> {
         (self.count > 0).then(|| self.energy.iter().map(|e| e / self.count as f64).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Grid;
+    use crate::time::{Calendar, ValidTime, valid_time};
+    use crate::variable::Quantity;
+
+    fn comparer() -> Comparer {
+        let latitude = (0..6).map(|j| 30.0 + 5.0 * f64::from(j)).collect();
+        let longitude = (0..10).map(|i| 5.0 * f64::from(i)).collect();
+        let grid = Grid::new(latitude, longitude).unwrap();
+        let layout = Layout { grid, quantities: vec![Quantity::parse("u500"), Quantity::parse("v500")] };
+        Comparer::new(ScorePlan {
+            layout: Arc::new(layout),
+            regions: Vec::new(),
+            missing: Missing::Propagate,
+            nyquist: Nyquist::Once,
+        })
+    }
+
+    fn state(comparer: &Comparer, valid: ValidTime, phase: f32) -> State {
+        let mut state = State::missing(comparer.layout().clone(), valid);
+        state.values.indexed_iter_mut().for_each(|((j, i, k), v)| {
+            *v = (phase + j as f32 * 0.7 + i as f32 * 1.3 + k as f32).sin();
+        });
+        state
+    }
+
+    #[test]
+    fn merging_is_associative_and_the_same_as_adding_in_one_go() {
+        let comparer = comparer();
+        let start = ValidTime::parse("2009-01-01", Calendar::Standard).unwrap();
+        let day = LeadTime::from_hours(24);
+        let part = |days: std::ops::Range<i64>| {
+            let mut statistics = Statistics::default();
+            for d in days {
+                let init = InitTime(start.after(LeadTime::from_hours(24 * d)));
+                for lead in [day, day.times(2)] {
+                    let valid = valid_time(init, lead);
+                    let (f, o) = (state(&comparer, valid, d as f32), state(&comparer, valid, 0.1));
+                    let comparison = comparer.compare(&f, &o, Some(o.values.as_slice().unwrap())).unwrap();
+                    statistics.add(init, lead, comparison);
+                }
+            }
+            statistics
+        };
+        let (a, b, c) = (part(0..2), part(2..5), part(5..6));
+        let mut left = a.clone();
+        left.merge(b.clone());
+        left.merge(c.clone());
+        let mut bc = b;
+        bc.merge(c);
+        let mut right = a;
+        right.merge(bc);
+        // the sums of different initial times are never added, so they agree to the bit
+        assert_eq!(left.sums, right.sums);
+        assert_eq!(left.sums, part(0..6).sums);
+        for (x, y) in left.spectra.values().zip(right.spectra.values()) {
+            for (x, y) in x.forecast[1].energy.iter().zip(&y.forecast[1].energy) {
+                // spectra are: the order of six additions shows in the last bits
+                assert!((x / y - 1.0).abs() < 1e-14);
+            }
+        }
+    }
+
+    #[test]
+    fn fields_of_different_times_or_grids_are_not_compared() {
+        let comparer = comparer();
+        let time = ValidTime::parse("2009-01-01", Calendar::Standard).unwrap();
+        let truth = state(&comparer, time, 0.0);
+        let late = state(&comparer, time.after(LeadTime::from_hours(6)), 0.0);
+        assert!(comparer.compare(&late, &truth, None).unwrap_err().to_string().contains("paired"));
+        let mut layout = (**comparer.layout()).clone();
+        layout.grid.latitude[0] += 1.0;
+        let other = State { layout: Arc::new(layout), ..truth.clone() };
+        assert!(comparer.compare(&other, &truth, None).is_err());
     }
 }

@@ -167,7 +167,8 @@ impl Task<'_> {
         headline: &Headline,
     ) -> (Vec<Score>, Vec<Difference>) {
         let area = &comparer.geometry().areas()[self.area].name;
-        let metrics: &[Metric] = if self.subject.channels.len() == 2 { &[Metric::VectorRmse] } else { &SCALAR };
+        let metrics: &[Metric] =
+            if self.subject.channels.len() == 2 { &[Metric::VectorRmse] } else { &SCALAR };
         let times: Vec<Vec<Vec<Sums>>> = competitors.iter().map(|c| self.times(c, comparer)).collect();
         let (mut scores, mut differences) = (Vec::new(), Vec::new());
         for &metric in metrics.iter().filter(|m| headline.climatology.is_some() || !m.needs_climatology()) {
@@ -304,7 +305,11 @@ fn note_all(
             BAND.1,
             RADIUS / 1000.0,
             if periodic { "" } else { "; regional rows lose their straight line and get a Hann taper" },
-            if comparer.nyquist() == Nyquist::Twice { "; the Nyquist wave counts twice (WeatherBench 2)" } else { "" },
+            if comparer.nyquist() == Nyquist::Twice {
+                "; the Nyquist wave counts twice (WeatherBench 2)"
+            } else {
+                ""
+            },
         ));
     }
     for competitor in competitors {

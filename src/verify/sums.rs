@@ -105,7 +105,8 @@ impl Geometry {
         for row in 0..self.rows {
             for column in 0..self.columns {
                 self.add_point(&mut all, fields, missing, row, column);
-                let next = if column + 1 < self.columns { Some(column + 1) } else { self.periodic.then_some(0) };
+                let next =
+                    if column + 1 < self.columns { Some(column + 1) } else { self.periodic.then_some(0) };
                 if let Some(next) = next {
                     self.add_pair(&mut all, fields, missing, [row, column], [row, next]);
                 }
@@ -122,7 +123,14 @@ impl Geometry {
         all
     }
 
-    fn add_point(&self, all: &mut [Weighted], fields: Fields<'_>, missing: Missing, row: usize, column: usize) {
+    fn add_point(
+        &self,
+        all: &mut [Weighted],
+        fields: Fields<'_>,
+        missing: Missing,
+        row: usize,
+        column: usize,
+    ) {
         let point = row * self.columns + column;
         let (f, o) = (fields.forecast[point], fields.truth[point]);
         let error = f - o;
