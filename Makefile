@@ -1,0 +1,33 @@
+# All the set-up there is: a Rust toolchain and the system's netCDF library, which `setup` installs where it may.
+
+CARGO ?= cargo
+SYSTEM_PACKAGES = libnetcdf-dev libhdf5-dev pkg-config gcc
+DATA ?= ../shared/data/era-interim-europe
+OUT ?= demo
+
+.PHONY: build test lint demo setup static clean
+
+build: setup
+	$(CARGO) build --release
+
+test: setup
+	$(CARGO) test
+
+lint: setup
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- --deny warnings
+
+setup:
+	@command -v $(CARGO) >/dev/null || { echo "wxsim needs a Rust toolchain: https://rustup.rs"; exit 1; }
+	@pkg-config --exists netcdf hdf5 2>/dev/null || .ci/system-packages $(SYSTEM_PACKAGES)
+
+# Train a small forecaster on the files in DATA, forecast, score, and leave a report to open.
+demo: build
+	DATA=$(DATA) OUT=$(OUT) .ci/demo
+
+# One file for any Linux x86-64 with glibc 2.28 or newer: netCDF and HDF5 inside, linked through zig.
+static:
+	.ci/static
+
+clean:
+	$(CARGO) clean
