@@ -34,6 +34,24 @@ impl Instructions {
         }
     }
 
+    /// Numbers in one vector.
+    pub(super) fn lanes(self) -> usize {
+        match self {
+            Self::Portable => 4,
+            Self::Avx2 => 8,
+            Self::Avx512 => 16,
+        }
+    }
+
+    /// Columns of the widest register tile: weights are packed in panels of so many outputs.
+    pub(super) fn panel(self) -> usize {
+        match self {
+            Self::Portable => 8,
+            Self::Avx2 => 16,
+            Self::Avx512 => 64,
+        }
+    }
+
     pub(super) fn check(self) -> Result<()> {
         if self.is_available() {
             return Ok(());

@@ -4,9 +4,13 @@
 //! with one thread or many.
 
 mod convolution;
+mod direct;
 mod halo;
 mod instructions;
 mod naive;
+mod prepared;
+mod product;
+mod simd;
 mod storage;
 mod threads;
 
@@ -14,6 +18,7 @@ pub use instructions::Instructions;
 
 use super::{ArenaPlan, Convolution, Device, HaloMap, Real, Slot, Write};
 use crate::error::Result;
+use prepared::Prepared;
 use storage::Arena;
 use threads::Threads;
 
@@ -22,6 +27,7 @@ pub struct Cpu<T: Real> {
     arena: Arena<T>,
     threads: Threads,
     instructions: Instructions,
+    prepared: Prepared,
 }
 
 impl<T: Real> Cpu<T> {
@@ -33,7 +39,8 @@ impl<T: Real> Cpu<T> {
     /// As [`new`](Self::new), but restricted to `instructions`: to compare the paths with each other.
     pub fn with_instructions(threads: Option<usize>, instructions: Instructions) -> Result<Self> {
         instructions.check()?;
-        Ok(Self { arena: Arena::default(), threads: Threads::new(threads)?, instructions })
+        let threads = Threads::new(threads)?;
+        Ok(Self { arena: Arena::default(), threads, instructions, prepared: Prepared::default() })
     }
 
     pub fn threads(&self) -> usize {
@@ -52,6 +59,8 @@ impl<T: Real> Device<T> for Cpu<T> {
     }
 
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
+        self.prepared.clear();
+        self.arena = Arena::default();
         self.arena = Arena::zeroed(plan.elements())?;
         Ok(())
     }
@@ -82,17 +91,14 @@ impl<T: Real> Device<T> for Cpu<T> {
     }
 
     fn convolve(&mut self, shape: &Convolution, x: Slot, w: Slot, y: Slot, write: Write) {
-        let ([x, w], [y]) = self.arena.views([x, w], [y]);
-        convolution::forward(&self.threads, self.instructions, shape, x, w, y, write);
+        convolution::forward(self, shape, x, w, y, write);
     }
 
     fn convolve_input_gradient(&mut self, shape: &Convolution, dy: Slot, w: Slot, dx: Slot) {
-        let ([dy, w], [dx]) = self.arena.views([dy, w], [dx]);
-        convolution::input_gradient(&self.threads, self.instructions, shape, dy, w, dx);
+        convolution::input_gradient(self, shape, dy, w, dx);
     }
 
     fn convolve_weight_gradient(&mut self, shape: &Convolution, x: Slot, dy: Slot, dw: Slot) {
-        let ([x, dy], [dw]) = self.arena.views([x, dy], [dw]);
-        convolution::weight_gradient(&self.threads, self.instructions, shape, x, dy, dw);
+        convolution::weight_gradient(self, shape, x, dy, dw);
     }
 }

@@ -13,6 +13,8 @@ const CACHE_LINE: usize = 64;
 pub(super) struct Arena<T: Real> {
     start: NonNull<T>,
     elements: usize,
+    /// How often the slots that somebody asked for have been handed out for writing.
+    versions: Vec<(Slot, u64)>,
 }
 
 // SAFETY: the arena owns its memory, like a Vec of T would, and T is Send and Sync.
@@ -22,7 +24,7 @@ unsafe impl<T: Real> Sync for Arena<T> {}
 
 impl<T: Real> Default for Arena<T> {
     fn default() -> Self {
-        Self { start: NonNull::dangling(), elements: 0 }
+        Self { start: NonNull::dangling(), elements: 0, versions: Vec::new() }
     }
 }
 
@@ -47,12 +49,28 @@ impl<T: Real> Arena<T> {
             return Err(Error::run(format!("{} MiB of memory cannot be had", layout.size() >> 20))
                 .hint("choose a smaller batch, fewer hidden channels or a coarser grid"));
         };
-        Ok(Self { start, elements })
+        Ok(Self { start, elements, versions: Vec::new() })
+    }
+
+    /// As [`zeroed`](Self::zeroed), for working memory that is small beside the arena: as with a Vec, the program ends
+    /// where it cannot be had.
+    pub fn working(elements: usize) -> Self {
+        Self::zeroed(elements)
+            .unwrap_or_else(|_| handle_alloc_error(Self::layout(elements).unwrap_or(Layout::new::<T>())))
     }
 
     fn layout(elements: usize) -> Option<Layout> {
         let bytes = elements.checked_mul(size_of::<T>())?;
         Layout::from_size_align(bytes, if bytes >= LARGE { LARGE } else { CACHE_LINE }).ok()
+    }
+
+    /// A number that changes whenever any part of `slot` may have been written.
+    pub fn version(&mut self, slot: Slot) -> u64 {
+        if let Some(&(_, version)) = self.versions.iter().find(|(known, _)| *known == slot) {
+            return version;
+        }
+        self.versions.push((slot, 0));
+        0
     }
 
     pub fn read(&self, slot: Slot) -> &[T] {
@@ -76,6 +94,9 @@ impl<T: Real> Arena<T> {
     ) -> ([&[T]; R], [&mut [T]; W]) {
         for (i, &write) in writes.iter().enumerate() {
             self.check(write);
+            for (_, version) in self.versions.iter_mut().filter(|(known, _)| known.overlaps(write)) {
+                *version += 1;
+            }
             for &read in &reads {
                 assert!(!write.overlaps(read), "output {write:?} overlaps input {read:?}");
             }
@@ -92,6 +113,12 @@ impl<T: Real> Arena<T> {
             // SAFETY: as above, and disjoint from each other.
             writes.map(|slot| unsafe { std::slice::from_raw_parts_mut(start.add(slot.start()), slot.len()) }),
         )
+    }
+
+    /// All of it.
+    pub fn whole(&mut self) -> &mut [T] {
+        // SAFETY: in bounds, initialised, and self is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.elements) }
     }
 
     fn check(&self, slot: Slot) {

@@ -53,3 +53,39 @@ impl Threads {
         }
     }
 }
+
+/// An array into which tasks write disjoint parts.
+#[derive(Clone, Copy)]
+pub(super) struct Shared(pub *mut f32);
+
+// SAFETY: only an address; whoever writes through it says why nobody else writes there.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// The address of element `index`, which must lie inside the array.
+    pub fn at(self, index: usize) -> *mut f32 {
+        self.0.wrapping_add(index)
+    }
+}
+
+/// Calls `work` with `len` numbers of this thread's own, whose content is what some earlier task left.
+pub(super) fn with_scratch<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
+    thread_local! {
+        static SCRATCH: std::cell::Cell<Vec<f32>> = const { std::cell::Cell::new(Vec::new()) };
+    }
+    /// Numbers in a cache line.
+    const LINE: usize = 16;
+    SCRATCH.with(|cell| {
+        // Taken, not borrowed: a nested call would get a new one.
+        let mut scratch = cell.take();
+        if scratch.len() < len + LINE {
+            scratch.resize(len + LINE, 0.0);
+        }
+        let skip = scratch.as_ptr().align_offset(4 * LINE).min(LINE);
+        let result = work(&mut scratch[skip..skip + len]);
+        cell.set(scratch);
+        result
+    })
+}
