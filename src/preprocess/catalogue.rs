@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::plan::{DataPlan, MissingPolicy};
-use super::view::{TrainingView, View};
+use super::view::{TrainingView, ValidationView, View};
 use crate::error::{Error, Result};
 use crate::field::{Layout, State};
 use crate::grid::Orientation;
@@ -82,9 +82,10 @@ impl Catalogue {
     }
 
     /// The validation span.
-    pub fn validation(self: &Arc<Self>) -> Result<View> {
-        let span = self.plan.split.as_ref().and_then(|s| s.validation);
-        Ok(View::evaluation(self.clone(), "split.validation", span.ok_or_else(|| no_span("validation"))?))
+    pub fn validation(self: &Arc<Self>) -> Result<ValidationView> {
+        let span =
+            self.plan.split.as_ref().and_then(|s| s.validation).ok_or_else(|| no_span("validation"))?;
+        Ok(ValidationView(View::evaluation(self.clone(), "split.validation", span)))
     }
 
     /// The test span.

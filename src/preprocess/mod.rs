@@ -19,4 +19,4 @@ pub use normalizer::{Normalizer, NormalizerPlan};
 pub use plan::{
     DataPlan, DuplicatePolicy, GridPlan, GridTarget, MissingPolicy, RegridMethod, SourcePlan, Span, Split,
 };
-pub use view::{TrainingView, View, fit_climatology};
+pub use view::{TrainingView, ValidationView, View, fit_climatology};

@@ -13,6 +13,11 @@ use crate::time::ValidTime;
 #[derive(Clone)]
 pub struct TrainingView(View);
 
+/// The validation span: what settings and the end of a training are chosen by. A training takes this and a
+/// [`TrainingView`], so that the test span cannot reach it.
+#[derive(Clone)]
+pub struct ValidationView(pub(super) View);
+
 /// A span of a catalogue. Its forecasts start and end inside; a view for evaluation may read input frames before it,
 /// nothing may read past its end.
 #[derive(Clone)]
@@ -76,6 +81,14 @@ impl TrainingView {
 }
 
 impl std::ops::Deref for TrainingView {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for ValidationView {
     type Target = View;
 
     fn deref(&self) -> &View {
