@@ -44,6 +44,9 @@ impl ArenaPlan {
 }
 
 impl Slot {
+    /// No elements.
+    pub const EMPTY: Self = Self { start: 0, len: 0 };
+
     pub fn start(self) -> usize {
         self.start
     }

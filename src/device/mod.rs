@@ -10,64 +10,15 @@
 mod arena;
 mod boundary;
 pub mod cpu;
+mod operations;
+mod real;
 
 pub use arena::{ArenaPlan, Slot};
-pub use boundary::{Boundary, HaloMap};
+pub use boundary::{Boundary, Edge, Edges, HaloMap};
+pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
+pub use real::Real;
 
 use crate::error::Result;
-
-/// The numbers a device computes with: `f32` for work, `f64` to check gradients.
-pub trait Real:
-    Copy
-    + Send
-    + Sync
-    + PartialOrd
-    + Default
-    + std::fmt::Debug
-    + std::fmt::Display
-    + std::ops::Add<Output = Self>
-    + std::ops::Sub<Output = Self>
-    + std::ops::Mul<Output = Self>
-    + std::ops::Div<Output = Self>
-    + std::ops::Neg<Output = Self>
-    + std::ops::AddAssign
-    + std::ops::MulAssign
-    + 'static
-{
-    fn of(value: f64) -> Self;
-    fn wide(self) -> f64;
-    fn exp(self) -> Self;
-    fn tanh(self) -> Self;
-    fn sqrt(self) -> Self;
-    fn abs(self) -> Self;
-}
-
-macro_rules! real {
-    ($t:ty) => {
-        impl Real for $t {
-            fn of(value: f64) -> Self {
-                value as $t
-            }
-            fn wide(self) -> f64 {
-                f64::from(self)
-            }
-            fn exp(self) -> Self {
-                self.exp()
-            }
-            fn tanh(self) -> Self {
-                self.tanh()
-            }
-            fn sqrt(self) -> Self {
-                self.sqrt()
-            }
-            fn abs(self) -> Self {
-                self.abs()
-            }
-        }
-    };
-}
-real!(f32);
-real!(f64);
 
 /// What becomes of the old content of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -137,4 +88,39 @@ pub trait Device<T: Real>: Send {
     fn convolve_input_gradient(&mut self, shape: &Convolution, dy: Slot, w: Slot, dx: Slot);
     /// Adds to dw.
     fn convolve_weight_gradient(&mut self, shape: &Convolution, x: Slot, dy: Slot, dw: Slot);
+
+    /// Copies fields into channels of a padded image; halo cells and other channels stay.
+    fn place(&mut self, placement: &Placement);
+    /// Overwrites the fields with the gradient that their copies in the image (its interior) have.
+    fn place_adjoint(&mut self, placement: &Placement);
+
+    /// Overwrites c, the interior of h (`[images, rows + 2 halo, columns + 2 halo, hidden]`) and that of `above`, there
+    /// times its factors.
+    fn cell_forward(&mut self, cell: &Cell, h: Slot, above: Option<&Above>);
+    fn cell_backward(&mut self, cell: &Cell, gradients: &CellGradients);
+
+    fn layer_norm_forward(&mut self, norm: &LayerNorm);
+    /// Adds to dbias and dgain.
+    fn layer_norm_backward(&mut self, norm: &LayerNorm, dbias: Slot, dgain: Slot);
+
+    /// `mixed = share * truth + (1 - share) * prediction` with one share for each sample; where a share is 0 or 1, the
+    /// other field is not looked at.
+    fn mix(&mut self, share: Slot, truth: Slot, prediction: Slot, mixed: Slot);
+    /// Adds `(1 - share) * dmixed` to dprediction.
+    fn mix_adjoint(&mut self, share: Slot, dmixed: Slot, dprediction: Slot);
+
+    /// Overwrites the fields; `None` is a base of zero.
+    fn readout(&mut self, readout: &Readout, base: Option<Slot>, fields: Slot);
+    /// Overwrites dy, adds to dbias. (The gradient of the base is dfields itself.)
+    fn readout_adjoint(&mut self, readout: &Readout, dfields: Slot, dy: Slot, dbias: Slot);
+
+    fn loss(&mut self, loss: &Loss);
+
+    /// Overwrites parameter and moments.
+    fn adamw(&mut self, step: &AdamW);
+    fn sum_of_squares(&self, slot: Slot) -> f64;
+    /// `x = factor * x`
+    fn scale(&mut self, x: Slot, factor: f64);
+    /// `x = x + weight * (target - x)`
+    fn lerp(&mut self, x: Slot, target: Slot, weight: f64);
 }

@@ -3,20 +3,29 @@
 //! Every operation splits its work the same way whatever the number of threads, so that results are equal bit for bit
 //! with one thread or many.
 
+mod cell;
 mod convolution;
 mod direct;
+mod fields;
 mod halo;
 mod instructions;
+mod layer_norm;
+mod loss;
 mod naive;
+mod optimiser;
 mod prepared;
 mod product;
 mod simd;
 mod storage;
 mod threads;
+mod vector;
 
 pub use instructions::Instructions;
 
-use super::{ArenaPlan, Convolution, Device, HaloMap, Real, Slot, Write};
+use super::{
+    Above, AdamW, ArenaPlan, Cell, CellGradients, Convolution, Device, HaloMap, LayerNorm, Loss, Placement,
+    Readout, Real, Slot, Write,
+};
 use crate::error::Result;
 use prepared::Prepared;
 use storage::Arena;
@@ -101,4 +110,131 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn convolve_weight_gradient(&mut self, shape: &Convolution, x: Slot, dy: Slot, dw: Slot) {
         convolution::weight_gradient(self, shape, x, dy, dw);
     }
+
+    fn place(&mut self, placement: &Placement) {
+        let ([fields], [image]) = self.arena.views([placement.fields], [placement.image]);
+        fields::place(&self.threads, placement, fields, image);
+    }
+
+    fn place_adjoint(&mut self, placement: &Placement) {
+        let ([image], [fields]) = self.arena.views([placement.image], [placement.fields]);
+        fields::place_adjoint(&self.threads, placement, image, fields);
+    }
+
+    fn cell_forward(&mut self, cell: &Cell, h: Slot, above: Option<&Above>) {
+        // A forecast keeps one cell state and updates it in place.
+        let in_place = cell.c_before == Some(cell.c);
+        let c_before = if in_place { Slot::EMPTY } else { slot_or_empty(cell.c_before) };
+        let factors = slot_or_empty(above.and_then(|above| above.factors));
+        let ([bias, peepholes, c_before, factors], [gates, c, h, up]) = self.arena.views(
+            [cell.bias, slot_or_empty(cell.peepholes), c_before, factors],
+            [cell.gates, cell.c, h, above.map_or(Slot::EMPTY, |above| above.slot)],
+        );
+        let inputs = cell::Inputs { bias, peepholes, c_before, in_place, factors };
+        let outputs =
+            cell::Outputs { gates, c, h, above: up, above_halo: above.map_or(0, |above| above.halo) };
+        cell::forward(&self.threads, self.instructions, cell, &inputs, outputs);
+    }
+
+    fn cell_backward(&mut self, cell: &Cell, gradients: &CellGradients) {
+        let above = gradients.above;
+        let ([peepholes, c_before, c, dh, above_dh, factors], [gates, dc, dbias, dpeepholes]) =
+            self.arena.views(
+                [
+                    slot_or_empty(cell.peepholes),
+                    slot_or_empty(cell.c_before),
+                    cell.c,
+                    slot_or_empty(gradients.h),
+                    slot_or_empty(above.map(|above| above.slot)),
+                    slot_or_empty(above.and_then(|above| above.factors)),
+                ],
+                [cell.gates, gradients.c, gradients.bias, slot_or_empty(gradients.peepholes)],
+            );
+        let above_halo = above.map_or(0, |above| above.halo);
+        let inputs =
+            cell::BackwardInputs { peepholes, c_before, c, dh, above: above_dh, above_halo, factors };
+        let outputs = cell::BackwardOutputs { gates, dc, dbias, dpeepholes };
+        cell::backward(&self.threads, self.instructions, cell, &inputs, outputs);
+    }
+
+    fn layer_norm_forward(&mut self, norm: &LayerNorm) {
+        let ([bias, gain], [gates, normalised, inverse]) =
+            self.arena.views([norm.bias, norm.gain], [norm.gates, norm.normalised, norm.inverse_deviation]);
+        layer_norm::forward(&self.threads, norm, [bias, gain], [gates, normalised, inverse]);
+    }
+
+    fn layer_norm_backward(&mut self, norm: &LayerNorm, dbias: Slot, dgain: Slot) {
+        let ([gain, normalised, inverse], [gates, dbias, dgain]) = self
+            .arena
+            .views([norm.gain, norm.normalised, norm.inverse_deviation], [norm.gates, dbias, dgain]);
+        layer_norm::backward(&self.threads, norm, [gain, normalised, inverse], [gates, dbias, dgain]);
+    }
+
+    fn mix(&mut self, share: Slot, truth: Slot, prediction: Slot, mixed: Slot) {
+        let ([share, truth, prediction], [mixed]) = self.arena.views([share, truth, prediction], [mixed]);
+        fields::mix(share, truth, prediction, mixed);
+    }
+
+    fn mix_adjoint(&mut self, share: Slot, dmixed: Slot, dprediction: Slot) {
+        let ([share, dmixed], [dprediction]) = self.arena.views([share, dmixed], [dprediction]);
+        fields::mix_adjoint(share, dmixed, dprediction);
+    }
+
+    fn readout(&mut self, readout: &Readout, base: Option<Slot>, fields: Slot) {
+        let ([y, bias, scale, base], [fields]) = self
+            .arena
+            .views([readout.y, readout.bias, slot_or_empty(readout.scale), slot_or_empty(base)], [fields]);
+        fields::readout(&self.threads, readout, [y, bias, scale, base], fields);
+    }
+
+    fn readout_adjoint(&mut self, readout: &Readout, dfields: Slot, dy: Slot, dbias: Slot) {
+        let ([dfields, scale], [dy, dbias]) =
+            self.arena.views([dfields, slot_or_empty(readout.scale)], [dy, dbias]);
+        fields::readout_adjoint(readout, dfields, scale, dy, dbias);
+    }
+
+    fn loss(&mut self, loss: &Loss) {
+        let ([prediction, truth, rows, channels, leads, mask], [values, gradient]) = self.arena.views(
+            [
+                loss.prediction,
+                loss.truth,
+                loss.row_weights,
+                loss.channel_weights,
+                loss.lead_weights,
+                slot_or_empty(loss.mask),
+            ],
+            [loss.values, slot_or_empty(loss.gradient)],
+        );
+        let inputs = loss::Inputs { prediction, truth, rows, channels, leads, mask };
+        loss::loss(&self.threads, loss, &inputs, values, gradient);
+    }
+
+    fn adamw(&mut self, step: &AdamW) {
+        let ([gradient, settings], [parameter, first, second]) =
+            self.arena.views([step.gradient, step.settings], [step.parameter, step.first, step.second]);
+        optimiser::adamw(
+            &self.threads,
+            self.instructions,
+            step,
+            [gradient, settings],
+            [parameter, first, second],
+        );
+    }
+
+    fn sum_of_squares(&self, slot: Slot) -> f64 {
+        optimiser::sum_of_squares(&self.threads, self.instructions, self.arena.read(slot))
+    }
+
+    fn scale(&mut self, x: Slot, factor: f64) {
+        optimiser::scale(&self.threads, self.instructions, self.arena.write(x), factor);
+    }
+
+    fn lerp(&mut self, x: Slot, target: Slot, weight: f64) {
+        let ([target], [x]) = self.arena.views([target], [x]);
+        optimiser::lerp(&self.threads, self.instructions, x, target, weight);
+    }
+}
+
+fn slot_or_empty(slot: Option<Slot>) -> Slot {
+    slot.unwrap_or(Slot::EMPTY)
 }

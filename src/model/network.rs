@@ -1,0 +1,458 @@
+//! The plan of a network: every buffer and every stencil that a forward and a backward pass use.
+//!
+//! A step processes one frame: step `t` reads frame `t` (an analysis while `t < input_frames`, later the network's own
+//! prediction or the truth) and the forcings of its end `t + 1`. Steps `input_frames - 1` and later give a prediction.
+
+use super::architecture::{Architecture, GATES, Geometry};
+use super::parameters::{self, Parameter, Weights};
+use super::random::Stream;
+use crate::device::{
+    Above, ArenaPlan, Boundary, Cell, Convolution, Device, HaloMap, LayerNorm, Placement, Readout, Real,
+    Slot, Write,
+};
+use crate::error::{Error, Result};
+use std::marker::PhantomData;
+
+/// What a network's memory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Forward and backward over all steps, every activation kept.
+    Train,
+    /// One step after another in constant memory.
+    Forecast,
+}
+
+/// What comes in and goes out, on the device.
+#[derive(Debug, Clone, Copy)]
+pub struct Slots {
+    /// Normalised truth `[input_frames + lead_steps, batch, rows, columns, P]`; to forecast, `[input_frames, ..]`.
+    pub frames: Slot,
+    /// `[input_frames + lead_steps - 1, batch, rows, columns, F]`: entry `t` belongs to the step from frame `t` to
+    /// `t + 1`. To forecast, `[input_frames, ..]`, the last for the step to come.
+    pub forcings: Slot,
+    /// `[rows, columns, S]`
+    pub statics: Slot,
+    /// `[lead_steps - 1, batch]`: 1 feeds the truth of that lead to the next step, 0 the prediction. Starts as 0.
+    pub sampling: Slot,
+    /// `[P]`: what the head's output is multiplied by before it is added to the state. Starts as 1.
+    pub tendency_scale: Slot,
+    /// Normalised `[lead_steps, batch, rows, columns, P]`; to forecast, the state `[1, ..]`.
+    pub predictions: Slot,
+    /// As predictions. [`Network::backward`] reads the loss gradient here and leaves the gradient through all later
+    /// steps. Empty in a network that only forecasts.
+    pub prediction_gradients: Slot,
+}
+
+/// A planned network. Its numbers live on the device that was allocated from the same plan; this only knows where.
+pub struct Network<T: Real> {
+    pub(super) architecture: Architecture,
+    pub(super) geometry: Geometry,
+    pub(super) batch: usize,
+    pub(super) lead_steps: usize,
+    pub(super) purpose: Purpose,
+    pub(super) parameters: Vec<Parameter>,
+    /// All parameters, all their gradients.
+    pub(super) whole: [Slot; 2],
+    pub(super) weights: Weights,
+    pub(super) gradients: Weights,
+    pub(super) slots: Slots,
+    pub(super) layers: Vec<Layer>,
+    pub(super) head: Head,
+    pub(super) scratch: Scratch,
+    element: PhantomData<fn(T)>,
+}
+
+/// A buffer with one entry per time step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Series {
+    pub slot: Slot,
+    each: usize,
+}
+
+/// One ConvLSTM layer.
+pub(super) struct Layer {
+    pub hidden: usize,
+    /// What it reads, with halo; the h of the layer below, unless dropout stands between.
+    pub x: Series,
+    pub h: Series,
+    pub c: Series,
+    pub gates: Series,
+    pub normalised: Option<Series>,
+    pub inverse_deviation: Option<Series>,
+    /// Dropout of this layer's h on its way up, `[batch, hidden]`.
+    pub factors: Option<Slot>,
+    pub input: Convolution,
+    pub recurrent: Convolution,
+    /// Halo of x for one step and for all warm-up steps, and of h.
+    pub x_map: HaloMap,
+    pub x_warm_map: HaloMap,
+    pub h_map: HaloMap,
+    /// Gradient of c.
+    pub dc: Slot,
+    /// Gradient of x, with halo, for up to `input_frames` steps.
+    pub dx: Series,
+    /// Gradient of h from the next step, with halo.
+    pub dh: Slot,
+}
+
+/// The 1x1 head.
+pub(super) struct Head {
+    /// h of the top layer without halo, for steps that predict.
+    pub x: Series,
+    pub y: Slot,
+    pub dx: Slot,
+    pub dy: Series,
+    pub shape: Convolution,
+    pub readout: Readout,
+}
+
+pub(super) struct Scratch {
+    /// What is fed to the steps beyond the analyses, `[batch, rows, columns, P]` each.
+    pub fed: Series,
+    pub dfed: Slot,
+}
+
+impl Series {
+    fn plan(arena: &mut ArenaPlan, steps: usize, each: usize) -> Self {
+        Self { slot: arena.slot(steps * each), each }
+    }
+
+    pub fn at(&self, step: usize) -> Slot {
+        self.span(step, 1)
+    }
+
+    /// Steps `first..first + count`.
+    pub fn span(&self, first: usize, count: usize) -> Slot {
+        self.slot.part(first * self.each, count * self.each)
+    }
+}
+
+impl<T: Real> Network<T> {
+    /// Plans the memory of a network: `batch` samples, up to `lead_steps` predictions (to forecast: any number, one at
+    /// a time).
+    pub fn plan(
+        arena: &mut ArenaPlan,
+        architecture: &Architecture,
+        geometry: &Geometry,
+        batch: usize,
+        lead_steps: usize,
+        purpose: Purpose,
+    ) -> Result<Self> {
+        architecture.validate_on(geometry)?;
+        if batch == 0 || lead_steps == 0 {
+            return Err(Error::input(format!(
+                "a network needs at least one sample and one lead step, found {batch} and {lead_steps}"
+            )));
+        }
+        let training = purpose == Purpose::Train;
+        let frames = architecture.input_frames;
+        // Steps whose activations are kept, predictions kept, and steps that are convolved at once.
+        let (steps, leads, warm) =
+            if training { (frames + lead_steps - 1, lead_steps, frames) } else { (1, 1, 1) };
+        let (parameters, whole) = parameters::plan(arena, architecture, training);
+        let weights = Weights::find(architecture, &parameters, |p| p.slot);
+        let gradients = Weights::find(architecture, &parameters, |p| p.gradient);
+
+        let points = batch * geometry.rows * geometry.columns;
+        let state = points * architecture.prognostic;
+        let kept_frames = if training { frames + lead_steps } else { frames };
+        let slots = Slots {
+            frames: arena.slot(kept_frames * state),
+            forcings: arena.slot((frames + leads - 1) * points * architecture.forcings),
+            statics: arena.slot(geometry.rows * geometry.columns * architecture.statics),
+            sampling: arena.slot((leads - 1) * batch),
+            tendency_scale: arena.slot(architecture.prognostic),
+            predictions: arena.slot(leads * state),
+            prediction_gradients: arena.slot(if training { leads * state } else { 0 }),
+        };
+
+        let (rows, columns) = geometry.inner(architecture.patch);
+        let halo = architecture.halo();
+        let inner = batch * rows * columns;
+        let padded = batch * (rows + 2 * halo) * (columns + 2 * halo);
+        let edges = geometry.edges(architecture.patch);
+        let map = |images, odd: &[bool]| edges.map(images, rows, columns, halo, odd);
+        let convolution =
+            |inputs, outputs, kernel| Convolution { images: batch, rows, columns, inputs, outputs, kernel };
+
+        // Gradients of what two neighbouring layers read are alive at once, never of three.
+        let widest = (0..architecture.hidden.len()).map(|l| architecture.layer_inputs(l)).max().unwrap_or(0);
+        let hidden_widest = architecture.hidden.iter().copied().max().unwrap_or(0);
+        let backward = |arena: &mut ArenaPlan, len| arena.slot(if training { len } else { 0 });
+        let dx = [0; 2].map(|_| backward(arena, warm * padded * widest));
+        let dh = backward(arena, padded * hidden_widest);
+        let part = |slot: Slot, len| slot.part(0, if training { len } else { 0 });
+
+        let mut layers: Vec<Layer> = Vec::new();
+        for (l, &hidden) in architecture.hidden.iter().enumerate() {
+            let inputs = architecture.layer_inputs(l);
+            let dropout = training && architecture.dropout > 0.0;
+            let x = match layers.last() {
+                Some(below) if !dropout => below.h,
+                _ => Series::plan(arena, steps, padded * inputs),
+            };
+            let odd = if l == 0 { input_parities(architecture, geometry) } else { vec![false; inputs] };
+            let channels = GATES * hidden;
+            let mut normalisation =
+                |each| architecture.layer_norm.then(|| Series::plan(arena, steps, inner * each));
+            let (normalised, inverse_deviation) = (normalisation(channels), normalisation(GATES));
+            layers.push(Layer {
+                hidden,
+                x,
+                h: Series::plan(arena, steps, padded * hidden),
+                c: Series::plan(arena, steps, inner * hidden),
+                gates: Series::plan(arena, steps, inner * channels),
+                normalised,
+                inverse_deviation,
+                factors: dropout.then(|| arena.slot(batch * hidden)),
+                input: convolution(inputs, channels, architecture.kernel),
+                recurrent: convolution(hidden, channels, architecture.kernel),
+                x_map: map(batch, &odd)?,
+                x_warm_map: map(warm * batch, &odd)?,
+                h_map: map(batch, &vec![false; hidden])?,
+                dc: backward(arena, inner * hidden),
+                dx: Series { slot: part(dx[l % 2], warm * padded * inputs), each: padded * inputs },
+                dh: part(dh, padded * hidden),
+            });
+        }
+
+        let (top, outputs) = (architecture.hidden[architecture.hidden.len() - 1], architecture.outputs());
+        let y = arena.slot(inner * outputs);
+        let head = Head {
+            x: Series::plan(arena, leads, inner * top),
+            y,
+            dx: backward(arena, inner * top),
+            dy: Series { slot: backward(arena, leads * inner * outputs), each: inner * outputs },
+            shape: convolution(top, outputs, 1),
+            readout: Readout {
+                images: batch,
+                rows: geometry.rows,
+                columns: geometry.columns,
+                channels: architecture.prognostic,
+                patch: architecture.patch,
+                y,
+                bias: weights.head_bias,
+                scale: architecture.residual.then_some(slots.tendency_scale),
+            },
+        };
+        let fed = if training { leads - 1 } else { 1 };
+        let scratch = Scratch { fed: Series::plan(arena, fed, state), dfed: backward(arena, state) };
+        Ok(Self {
+            architecture: architecture.clone(),
+            geometry: geometry.clone(),
+            batch,
+            lead_steps,
+            purpose,
+            parameters,
+            whole,
+            weights,
+            gradients,
+            slots,
+            layers,
+            head,
+            scratch,
+            element: PhantomData,
+        })
+    }
+
+    pub fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// The most predictions that one forward pass makes.
+    pub fn lead_steps(&self) -> usize {
+        self.lead_steps
+    }
+
+    pub fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// In a fixed order.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// All parameters in one slot, with zeros between them. Networks of one architecture have the same layout here, so
+    /// that weights are handed on, averaged and kept by whole slots.
+    pub fn weights(&self) -> Slot {
+        self.whole[0]
+    }
+
+    /// The gradients of all parameters, laid out as [`weights`](Self::weights); empty in a network that only forecasts.
+    pub fn gradients(&self) -> Slot {
+        self.whole[1]
+    }
+
+    /// Bytes are zero after allocation; this sets what must start otherwise: no dropout, a tendency scale of 1.
+    pub fn prepare(&self, device: &mut dyn Device<T>) {
+        device.upload(self.slots.tendency_scale, &vec![T::of(1.0); self.architecture.prognostic]);
+        self.without_dropout(device);
+    }
+
+    /// Start values for all parameters. The untrained forecast is nearly persistence when the head is residual.
+    pub fn initialise(&self, device: &mut dyn Device<T>, seed: u64) {
+        for (stream, parameter) in self.parameters.iter().enumerate() {
+            parameter.write(device, parameter.slot, &parameter.start_values::<T>(seed, stream as u64));
+        }
+    }
+
+    /// Silences another random choice of units for each sample, the same at all points and steps (Gal and Ghahramani
+    /// 2016), and amplifies the others to keep the mean. The choice depends on `seed` and `step` alone.
+    pub fn draw_dropout(&self, device: &mut dyn Device<T>, seed: u64, step: u64) {
+        let rate = self.architecture.dropout;
+        for (layer, factors) in
+            self.layers.iter().enumerate().filter_map(|(l, layer)| Some((l, layer.factors?)))
+        {
+            let random = Stream::new(seed, (layer as u64) << 48 | step);
+            let factor = |n| if random.uniform(n) < rate { 0.0 } else { 1.0 / (1.0 - rate) };
+            let values: Vec<T> = (0..factors.len() as u64).map(|n| T::of(factor(n))).collect();
+            device.upload(factors, &values);
+        }
+    }
+
+    /// All units speak: for evaluation.
+    pub fn without_dropout(&self, device: &mut dyn Device<T>) {
+        for factors in self.layers.iter().filter_map(|layer| layer.factors) {
+            device.upload(factors, &vec![T::of(1.0); factors.len()]);
+        }
+    }
+
+    /// Puts frames, statics and forcings of `steps` consecutive steps into the first layer's input, and fills its halo.
+    pub(super) fn feed(
+        &self,
+        device: &mut dyn Device<T>,
+        first: usize,
+        steps: usize,
+        state: Slot,
+        forcings: Slot,
+    ) {
+        let (architecture, geometry) = (&self.architecture, &self.geometry);
+        let layer = &self.layers[0];
+        let images = steps * self.batch;
+        let kinds = [
+            (architecture.prognostic, state, images),
+            (architecture.statics, self.slots.statics, 1),
+            (architecture.forcings, forcings, images),
+        ];
+        let mut first_channel = 0;
+        for (channels, fields, field_images) in kinds {
+            if channels > 0 {
+                device.place(&Placement {
+                    images,
+                    rows: geometry.rows,
+                    columns: geometry.columns,
+                    channels,
+                    patch: architecture.patch,
+                    fields,
+                    field_images,
+                    image: layer.x.span(first, steps),
+                    halo: architecture.halo(),
+                    image_channels: layer.input.inputs,
+                    first_channel,
+                });
+            }
+            first_channel += channels * architecture.patch_points();
+        }
+        device
+            .halo_fill(if steps == 1 { &layer.x_map } else { &layer.x_warm_map }, layer.x.span(first, steps));
+    }
+
+    /// `Wx * x` of `steps` consecutive steps.
+    pub(super) fn project(&self, device: &mut dyn Device<T>, l: usize, first: usize, steps: usize) {
+        let layer = &self.layers[l];
+        let shape = Convolution { images: steps * self.batch, ..layer.input };
+        let (x, gates) = (layer.x.span(first, steps), layer.gates.span(first, steps));
+        device.convolve(&shape, x, self.weights.layers[l].input, gates, Write::Overwrite);
+    }
+
+    /// What the cell of layer `l` reads and writes at step `t`; `before` is the cell state that it starts from.
+    pub(super) fn cell(&self, l: usize, t: usize, before: Option<Slot>) -> Cell {
+        let (layer, weights) = (&self.layers[l], &self.weights.layers[l]);
+        Cell {
+            images: self.batch,
+            rows: layer.input.rows,
+            columns: layer.input.columns,
+            hidden: layer.hidden,
+            halo: self.architecture.halo(),
+            gates: layer.gates.at(t),
+            bias: weights.bias,
+            peepholes: weights.peephole,
+            c_before: before,
+            c: layer.c.at(t),
+        }
+    }
+
+    pub(super) fn norm(&self, l: usize, t: usize) -> Option<LayerNorm> {
+        let layer = &self.layers[l];
+        let weights = self.weights.layers[l].norm?;
+        Some(LayerNorm {
+            points: layer.input.images * layer.input.rows * layer.input.columns,
+            hidden: layer.hidden,
+            epsilon: 1e-5,
+            gates: layer.gates.at(t),
+            bias: weights.bias,
+            gain: weights.gain,
+            normalised: layer.normalised?.at(t),
+            inverse_deviation: layer.inverse_deviation?.at(t),
+        })
+    }
+
+    /// Finishes step `t` of layer `l` after its projection: recurrence from `h_before`, cell, halo of h.
+    pub(super) fn recur(
+        &self,
+        device: &mut dyn Device<T>,
+        l: usize,
+        t: usize,
+        before: Option<(Slot, Slot)>,
+        above: Option<Above>,
+    ) {
+        let layer = &self.layers[l];
+        if let Some((h, _)) = before {
+            let weights = self.weights.layers[l].hidden;
+            device.convolve(&layer.recurrent, h, weights, layer.gates.at(t), Write::Add);
+        }
+        if let Some(norm) = self.norm(l, t) {
+            device.layer_norm_forward(&norm);
+        }
+        let cell = self.cell(l, t, before.map(|(_, c)| c));
+        device.cell_forward(&cell, layer.h.at(t), above.as_ref());
+        device.halo_fill(&layer.h_map, layer.h.at(t));
+    }
+
+    /// The head for the prediction `lead` of the state `base`.
+    pub(super) fn predict(&self, device: &mut dyn Device<T>, lead: usize, base: Slot) {
+        let head = &self.head;
+        device.convolve(&head.shape, head.x.at(lead), self.weights.head, head.y, Write::Overwrite);
+        let base = self.architecture.residual.then_some(base);
+        device.readout(&head.readout, base, self.state_of(self.slots.predictions, lead, 1));
+    }
+
+    /// Entries `first..first + count` of a slot of states.
+    pub(super) fn state_of(&self, slot: Slot, first: usize, count: usize) -> Slot {
+        let each = self.batch * self.geometry.rows * self.geometry.columns * self.architecture.prognostic;
+        slot.part(first * each, count * each)
+    }
+
+    /// Entries `first..first + count` of the forcings.
+    pub(super) fn forcings_of(&self, first: usize, count: usize) -> Slot {
+        let each = self.batch * self.geometry.rows * self.geometry.columns * self.architecture.forcings;
+        self.slots.forcings.part(first * each, count * each)
+    }
+}
+
+/// Parities of the first layer's input channels.
+fn input_parities(architecture: &Architecture, geometry: &Geometry) -> Vec<bool> {
+    let mut odd: Vec<bool> =
+        geometry.odd.iter().flat_map(|&odd| std::iter::repeat_n(odd, architecture.patch_points())).collect();
+    odd.resize(architecture.inputs(), false);
+    odd
+}

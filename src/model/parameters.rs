@@ -1,0 +1,282 @@
+//! The learned arrays: their names, their order in checkpoints and on the device, and their start values.
+
+use super::architecture::{Architecture, GATES, gate_channel};
+use super::random::Stream;
+use crate::device::{ArenaPlan, Device, Real, Slot};
+
+/// One learned array.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// `layers.0.input.weight`
+    pub name: String,
+    /// In a checkpoint; gates in the order i, f, g, o; kernels `[4, hidden, in, k_lat, k_lon]`, k_lat northward.
+    pub shape: Vec<usize>,
+    /// Part of the network's `weights`.
+    pub slot: Slot,
+    /// Part of the network's `gradients`; empty in a network that only forecasts.
+    pub gradient: Slot,
+    /// Whether weight decay applies: to kernels, not to biases, gains and peepholes.
+    pub decay: bool,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// `[4, hidden, inputs, k, k]`, on the device `[k, k, inputs, gate channel]`.
+    GateKernel { hidden: usize, inputs: usize, kernel: usize },
+    /// `[4, hidden]`, on the device `[gate channel]`; the start value of each gate.
+    GateVector { hidden: usize, start: [f64; GATES] },
+    /// `[3, hidden]` of the gates i, f, o, the same on the device.
+    Peephole,
+    /// `[outputs, hidden, 1, 1]`, on the device `[hidden, outputs]`.
+    HeadKernel { hidden: usize, outputs: usize },
+    /// `[outputs]`
+    HeadBias,
+}
+
+/// Slots of one layer's parameters, or of their gradients.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerWeights {
+    pub input: Slot,
+    pub hidden: Slot,
+    /// Added right before the gates' activation.
+    pub bias: Slot,
+    pub peephole: Option<Slot>,
+    pub norm: Option<NormWeights>,
+}
+
+/// Slots of a layer normalisation: what is added before it, and its gain. (Its shift is [`LayerWeights::bias`].)
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NormWeights {
+    pub bias: Slot,
+    pub gain: Slot,
+}
+
+/// All parameters, or all their gradients, by their use.
+#[derive(Debug, Clone)]
+pub(super) struct Weights {
+    pub layers: Vec<LayerWeights>,
+    pub head: Slot,
+    pub head_bias: Slot,
+}
+
+/// Parameters stand on cache-line boundaries within the one slot that holds them all.
+const ALIGNMENT: usize = 64;
+
+/// The head's first weights are this much smaller than its inputs would suggest: the untrained forecast is persistence.
+const HEAD_START: f64 = 0.1;
+
+/// Names, shapes, start values and order: what a checkpoint holds.
+fn list(architecture: &Architecture) -> Vec<(String, Vec<usize>, Kind)> {
+    let kernel = architecture.kernel;
+    let mut list = Vec::new();
+    for (layer, &hidden) in architecture.hidden.iter().enumerate() {
+        let mut add =
+            |what: &str, shape: Vec<usize>, kind| list.push((format!("layers.{layer}.{what}"), shape, kind));
+        for (what, inputs) in [("input.weight", architecture.layer_inputs(layer)), ("hidden.weight", hidden)]
+        {
+            let kind = Kind::GateKernel { hidden, inputs, kernel };
+            add(what, vec![GATES, hidden, inputs, kernel, kernel], kind);
+        }
+        // A forget gate that starts open keeps what it saw (Jozefowicz et al. 2015). A normalisation would remove a
+        // bias common to all units, so there the shift after it carries the 1.
+        let open = [0.0, 1.0, 0.0, 0.0];
+        let vector = |start| Kind::GateVector { hidden, start };
+        let shape = vec![GATES, hidden];
+        if architecture.layer_norm {
+            add("bias", shape.clone(), vector([0.0; GATES]));
+            add("norm.gain", shape.clone(), vector([1.0; GATES]));
+            add("norm.shift", shape, vector(open));
+        } else {
+            add("bias", shape, vector(open));
+        }
+        if architecture.peepholes {
+            add("peephole", vec![GATES - 1, hidden], Kind::Peephole);
+        }
+    }
+    let (hidden, outputs) = (architecture.hidden[architecture.hidden.len() - 1], architecture.outputs());
+    list.push(("head.weight".into(), vec![outputs, hidden, 1, 1], Kind::HeadKernel { hidden, outputs }));
+    list.push(("head.bias".into(), vec![outputs], Kind::HeadBias));
+    list
+}
+
+/// Plans all parameters as parts of one slot, and their gradients likewise (or as empty slots).
+pub(super) fn plan(
+    arena: &mut ArenaPlan,
+    architecture: &Architecture,
+    gradients: bool,
+) -> (Vec<Parameter>, [Slot; 2]) {
+    let list = list(architecture);
+    let len = |shape: &[usize]| shape.iter().product::<usize>();
+    let total = list.iter().map(|(_, shape, _)| len(shape).next_multiple_of(ALIGNMENT)).sum();
+    let whole = [arena.slot(total), arena.slot(if gradients { total } else { 0 })];
+    let mut start = 0;
+    let parameters = list
+        .into_iter()
+        .map(|(name, shape, kind)| {
+            let len = len(&shape);
+            let slot = whole[0].part(start, len);
+            let gradient = if gradients { whole[1].part(start, len) } else { whole[1] };
+            start += len.next_multiple_of(ALIGNMENT);
+            let decay = matches!(kind, Kind::GateKernel { .. } | Kind::HeadKernel { .. });
+            Parameter { name, shape, slot, gradient, decay, kind }
+        })
+        .collect();
+    (parameters, whole)
+}
+
+impl Weights {
+    /// Finds the slots of all uses; `slot` chooses between values and gradients.
+    pub fn find(
+        architecture: &Architecture,
+        parameters: &[Parameter],
+        slot: impl Fn(&Parameter) -> Slot,
+    ) -> Self {
+        let find =
+            |name: String| slot(parameters.iter().find(|p| p.name == name).expect("every use is listed"));
+        let layers = (0..architecture.hidden.len())
+            .map(|layer| {
+                let find = |what: &str| find(format!("layers.{layer}.{what}"));
+                let norm = architecture
+                    .layer_norm
+                    .then(|| NormWeights { bias: find("bias"), gain: find("norm.gain") });
+                LayerWeights {
+                    input: find("input.weight"),
+                    hidden: find("hidden.weight"),
+                    bias: find(if norm.is_some() { "norm.shift" } else { "bias" }),
+                    peephole: architecture.peepholes.then(|| find("peephole")),
+                    norm,
+                }
+            })
+            .collect();
+        Self { layers, head: find("head.weight".into()), head_bias: find("head.bias".into()) }
+    }
+}
+
+impl Parameter {
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// From the device's order to a checkpoint's. The same serves everything shaped like the parameter: gradients,
+    /// moments, averages.
+    pub fn to_checkpoint<V: Copy + Default>(&self, device: &[V]) -> Vec<V> {
+        let mut values = vec![V::default(); self.len()];
+        self.each_pair(|checkpoint, position| values[checkpoint] = device[position]);
+        values
+    }
+
+    /// From a checkpoint's order to the device's.
+    pub fn to_device<V: Copy + Default>(&self, checkpoint: &[V]) -> Vec<V> {
+        let mut values = vec![V::default(); self.len()];
+        self.each_pair(|position, device| values[device] = checkpoint[position]);
+        values
+    }
+
+    /// Reads the array in `slot`, which is laid out like this parameter, in checkpoint order.
+    pub fn read<T: Real>(&self, device: &dyn Device<T>, slot: Slot) -> Vec<T> {
+        let mut values = vec![T::default(); self.len()];
+        device.download(slot, &mut values);
+        self.to_checkpoint(&values)
+    }
+
+    /// Writes an array in checkpoint order to `slot`, which is laid out like this parameter.
+    pub fn write<T: Real>(&self, device: &mut dyn Device<T>, slot: Slot, checkpoint: &[T]) {
+        device.upload(slot, &self.to_device(checkpoint));
+    }
+
+    /// Calls `pair(index in a checkpoint, index on the device)` for all elements.
+    fn each_pair(&self, mut pair: impl FnMut(usize, usize)) {
+        match self.kind {
+            Kind::GateKernel { hidden, inputs, kernel } => {
+                let points = kernel * kernel;
+                for gate in 0..GATES {
+                    for unit in 0..hidden {
+                        let channel = gate_channel(gate, unit, hidden);
+                        for input in 0..inputs {
+                            for point in 0..points {
+                                let checkpoint = ((gate * hidden + unit) * inputs + input) * points + point;
+                                pair(checkpoint, (point * inputs + input) * GATES * hidden + channel);
+                            }
+                        }
+                    }
+                }
+            }
+            Kind::GateVector { hidden, .. } => {
+                for gate in 0..GATES {
+                    for unit in 0..hidden {
+                        pair(gate * hidden + unit, gate_channel(gate, unit, hidden));
+                    }
+                }
+            }
+            Kind::HeadKernel { hidden, outputs } => {
+                for output in 0..outputs {
+                    for unit in 0..hidden {
+                        pair(output * hidden + unit, unit * outputs + output);
+                    }
+                }
+            }
+            Kind::Peephole | Kind::HeadBias => (0..self.len()).for_each(|i| pair(i, i)),
+        }
+    }
+
+    /// Start values in checkpoint order; `stream` numbers the parameters.
+    ///
+    /// Kernels are uniform with the variance `2 / (fan in + fan out)` of Glorot and Bengio (2010) for each gate.
+    pub(super) fn start_values<T: Real>(&self, seed: u64, stream: u64) -> Vec<T> {
+        let random = Stream::new(seed, stream);
+        let uniform = |bound: f64| {
+            (0..self.len() as u64).map(|n| T::of((2.0 * random.uniform(n) - 1.0) * bound)).collect()
+        };
+        match self.kind {
+            Kind::GateKernel { hidden, inputs, kernel } => {
+                uniform((6.0 / ((inputs + hidden) * kernel * kernel) as f64).sqrt())
+            }
+            Kind::GateVector { hidden, start } => {
+                start.iter().flat_map(|&value| std::iter::repeat_n(T::of(value), hidden)).collect()
+            }
+            Kind::HeadKernel { hidden, .. } => uniform(HEAD_START / (hidden as f64).sqrt()),
+            Kind::Peephole | Kind::HeadBias => vec![T::default(); self.len()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoint_order_and_device_order_are_inverse_and_kernels_keep_their_places() {
+        let architecture = Architecture {
+            prognostic: 2,
+            statics: 1,
+            forcings: 0,
+            hidden: vec![20, 3],
+            kernel: 3,
+            patch: 2,
+            layer_norm: true,
+            peepholes: true,
+            residual: true,
+            input_frames: 2,
+            dropout: 0.0,
+        };
+        let (parameters, [weights, gradients]) = plan(&mut ArenaPlan::default(), &architecture, true);
+        assert_eq!(weights.len(), gradients.len());
+        for parameter in &parameters {
+            let values: Vec<usize> = (0..parameter.len()).collect();
+            assert_eq!(parameter.to_checkpoint(&parameter.to_device(&values)), values, "{}", parameter.name);
+        }
+        let kernel = parameters.iter().find(|p| p.name == "layers.0.input.weight").unwrap();
+        assert_eq!(kernel.shape, [4, 20, 12, 3, 3]);
+        let values: Vec<usize> = (0..kernel.len()).collect();
+        let device = kernel.to_device(&values);
+        // gate 2, unit 17, input 5, row 2, column 1
+        let device_index = ((2 * 3 + 1) * 12 + 5) * 80 + gate_channel(2, 17, 20);
+        assert_eq!(device[device_index], (((2 * 20 + 17) * 12 + 5) * 3 + 2) * 3 + 1);
+    }
+}

@@ -1,0 +1,206 @@
+//! Forward and backward over analyses and predictions, every activation kept.
+//!
+//! What can be taken out of the recurrence is: `Wx * x` of all analyses is one convolution per layer, and so are its
+//! data gradient and, over all steps, every weight gradient. Only `Wh * h` and its data gradient go step by step.
+
+use super::network::{Layer, Network, Purpose};
+use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot};
+
+impl<T: Real> Network<T> {
+    /// Makes the first `leads` predictions from frames, statics, forcings and the sampling shares.
+    pub fn forward(&self, device: &mut dyn Device<T>, leads: usize) {
+        let steps = self.check(leads);
+        let frames = self.architecture.input_frames;
+        let analyses = self.state_of(self.slots.frames, 0, frames);
+        self.feed(device, 0, frames, analyses, self.forcings_of(0, frames));
+        for l in 0..self.layers.len() {
+            self.project(device, l, 0, frames);
+            for t in 0..frames {
+                self.advance(device, l, t);
+            }
+            if let Some(next) = self.behind_dropout(l) {
+                device.halo_fill(&next.x_warm_map, next.x.span(0, frames));
+            }
+        }
+        self.predict(device, 0, self.state_of(self.slots.frames, frames - 1, 1));
+        for t in frames..steps {
+            let fed = self.scratch.fed.at(t - frames);
+            let truth = self.state_of(self.slots.frames, t, 1);
+            let prediction = self.state_of(self.slots.predictions, t - frames, 1);
+            device.mix(self.sampling_of(t), truth, prediction, fed);
+            self.feed(device, t, 1, fed, self.forcings_of(t, 1));
+            for l in 0..self.layers.len() {
+                self.project(device, l, t, 1);
+                self.advance(device, l, t);
+                if let Some(next) = self.behind_dropout(l) {
+                    device.halo_fill(&next.x_map, next.x.at(t));
+                }
+            }
+            self.predict(device, t + 1 - frames, fed);
+        }
+    }
+
+    /// From the gradient of the first `leads` predictions (as [`forward`](Self::forward) made them): adds to the
+    /// gradients of all parameters. Overwrites the gates, and adds to each prediction's gradient what comes back
+    /// through the steps that it was fed to.
+    pub fn backward(&self, device: &mut dyn Device<T>, leads: usize) {
+        let steps = self.check(leads);
+        let frames = self.architecture.input_frames;
+        for layer in &self.layers {
+            device.zero(layer.dc);
+        }
+        for t in (frames..steps).rev() {
+            self.predict_backward(device, t);
+            for l in (0..self.layers.len()).rev() {
+                self.retreat(device, l, t, steps, 0);
+                self.project_backward(device, l, t, 1);
+            }
+            self.fed_backward(device, t);
+        }
+        self.predict_backward(device, frames - 1);
+        for l in (0..self.layers.len()).rev() {
+            for t in (0..frames).rev() {
+                self.retreat(device, l, t, steps, t);
+            }
+            if l > 0 {
+                self.project_backward(device, l, 0, frames);
+            }
+        }
+        self.weights_backward(device, steps, leads);
+    }
+
+    /// The number of steps that make `leads` predictions.
+    fn check(&self, leads: usize) -> usize {
+        assert!(self.purpose == Purpose::Train, "this network was planned to forecast only");
+        assert!(
+            (1..=self.lead_steps).contains(&leads),
+            "planned for 1 to {} predictions, asked for {leads}",
+            self.lead_steps
+        );
+        self.architecture.input_frames + leads - 1
+    }
+
+    /// The layer above `l`, if it reads a copy of h that dropout has thinned.
+    fn behind_dropout(&self, l: usize) -> Option<&Layer> {
+        self.layers[l].factors.and(self.layers.get(l + 1))
+    }
+
+    /// Shares of truth in what step `t` is fed.
+    fn sampling_of(&self, t: usize) -> Slot {
+        self.slots.sampling.part((t - self.architecture.input_frames) * self.batch, self.batch)
+    }
+
+    fn advance(&self, device: &mut dyn Device<T>, l: usize, t: usize) {
+        let layer = &self.layers[l];
+        let before = (t > 0).then(|| (layer.h.at(t - 1), layer.c.at(t - 1)));
+        let above = if l + 1 == self.layers.len() {
+            let lead = (t + 1).checked_sub(self.architecture.input_frames);
+            lead.map(|lead| Above { slot: self.head.x.at(lead), halo: 0, factors: layer.factors })
+        } else {
+            self.behind_dropout(l).map(|next| Above {
+                slot: next.x.at(t),
+                halo: self.architecture.halo(),
+                factors: layer.factors,
+            })
+        };
+        self.recur(device, l, t, before, above);
+    }
+
+    /// Gradient of the prediction that step `t` makes, back to the top layer.
+    fn predict_backward(&self, device: &mut dyn Device<T>, t: usize) {
+        let head = &self.head;
+        let lead = t + 1 - self.architecture.input_frames;
+        let gradient = self.state_of(self.slots.prediction_gradients, lead, 1);
+        device.readout_adjoint(&head.readout, gradient, head.dy.at(lead), self.gradients.head_bias);
+        device.convolve_input_gradient(&head.shape, head.dy.at(lead), self.weights.head, head.dx);
+    }
+
+    /// The cell of layer `l` at step `t` of `steps`, backward; `entry` says where the layer above left the gradient of
+    /// what it read.
+    fn retreat(&self, device: &mut dyn Device<T>, l: usize, t: usize, steps: usize, entry: usize) {
+        let layer = &self.layers[l];
+        let (weights, gradients) = (&self.weights.layers[l], &self.gradients.layers[l]);
+        let recurrent = t + 1 < steps;
+        if recurrent {
+            let dy = layer.gates.at(t + 1);
+            device.convolve_input_gradient(&layer.recurrent, dy, weights.hidden, layer.dh);
+            device.halo_adjoint(&layer.h_map, layer.dh);
+        }
+        let above = match self.layers.get(l + 1) {
+            Some(next) => Some(Above {
+                slot: next.dx.at(entry),
+                halo: self.architecture.halo(),
+                factors: layer.factors,
+            }),
+            None if t + 1 < self.architecture.input_frames => None,
+            None => Some(Above { slot: self.head.dx, halo: 0, factors: layer.factors }),
+        };
+        let cell = self.cell(l, t, (t > 0).then(|| layer.c.at(t - 1)));
+        let gradients_of_cell = CellGradients {
+            h: recurrent.then_some(layer.dh),
+            above,
+            c: layer.dc,
+            bias: gradients.bias,
+            peepholes: gradients.peephole,
+        };
+        device.cell_backward(&cell, &gradients_of_cell);
+        if let (Some(norm), Some(gradients)) = (self.norm(l, t), gradients.norm) {
+            device.layer_norm_backward(&norm, gradients.bias, gradients.gain);
+        }
+    }
+
+    /// Gradient of what layer `l` read in `steps` consecutive steps.
+    fn project_backward(&self, device: &mut dyn Device<T>, l: usize, first: usize, steps: usize) {
+        let layer = &self.layers[l];
+        let shape = Convolution { images: steps * self.batch, ..layer.input };
+        let dx = layer.dx.span(0, steps);
+        device.convolve_input_gradient(
+            &shape,
+            layer.gates.span(first, steps),
+            self.weights.layers[l].input,
+            dx,
+        );
+        device.halo_adjoint(if steps == 1 { &layer.x_map } else { &layer.x_warm_map }, dx);
+    }
+
+    /// Gradient of what step `t` was fed, on to the prediction before it.
+    fn fed_backward(&self, device: &mut dyn Device<T>, t: usize) {
+        let (architecture, geometry) = (&self.architecture, &self.geometry);
+        let layer = &self.layers[0];
+        device.place_adjoint(&Placement {
+            images: self.batch,
+            rows: geometry.rows,
+            columns: geometry.columns,
+            channels: architecture.prognostic,
+            patch: architecture.patch,
+            fields: self.scratch.dfed,
+            field_images: self.batch,
+            image: layer.dx.at(0),
+            halo: architecture.halo(),
+            image_channels: layer.input.inputs,
+            first_channel: 0,
+        });
+        let lead = t - architecture.input_frames;
+        let gradient = |lead| self.state_of(self.slots.prediction_gradients, lead, 1);
+        device.mix_adjoint(self.sampling_of(t), self.scratch.dfed, gradient(lead));
+        if architecture.residual {
+            device.mix_adjoint(self.sampling_of(t), gradient(lead + 1), gradient(lead));
+        }
+    }
+
+    fn weights_backward(&self, device: &mut dyn Device<T>, steps: usize, leads: usize) {
+        for (layer, gradients) in self.layers.iter().zip(&self.gradients.layers) {
+            let shape = Convolution { images: steps * self.batch, ..layer.input };
+            let (x, dy) = (layer.x.span(0, steps), layer.gates.span(0, steps));
+            device.convolve_weight_gradient(&shape, x, dy, gradients.input);
+            if steps > 1 {
+                let shape = Convolution { images: (steps - 1) * self.batch, ..layer.recurrent };
+                let (h, dy) = (layer.h.span(0, steps - 1), layer.gates.span(1, steps - 1));
+                device.convolve_weight_gradient(&shape, h, dy, gradients.hidden);
+            }
+        }
+        let shape = Convolution { images: leads * self.batch, ..self.head.shape };
+        let (x, dy) = (self.head.x.span(0, leads), self.head.dy.span(0, leads));
+        device.convolve_weight_gradient(&shape, x, dy, self.gradients.head);
+    }
+}
