@@ -10,6 +10,8 @@ mod inputs;
 mod loader;
 mod normalizer;
 mod plan;
+pub mod regrid;
+pub mod solar;
 mod view;
 
 pub use catalogue::{Catalogue, Gap};
