@@ -12,13 +12,15 @@ mod normalizer;
 mod plan;
 pub mod regrid;
 pub mod solar;
+mod statics;
 mod view;
 
 pub use catalogue::{Catalogue, Gap};
-pub use inputs::{Inputs, InputsPlan, StaticPlan};
+pub use inputs::{Forcing, Inputs, InputsPlan};
 pub use loader::{Batch, EvaluationWindows, Loader, LoaderPlan, Position};
 pub use normalizer::{Normalizer, NormalizerPlan};
 pub use plan::{
     DataPlan, DuplicatePolicy, GridPlan, GridTarget, MissingPolicy, RegridMethod, SourcePlan, Span, Split,
 };
+pub use statics::{StaticField, StaticFile, StaticPlan};
 pub use view::{TrainingView, ValidationView, View, fit_climatology};
