@@ -1,0 +1,74 @@
+//! Reads what forecasts start from and, for scores, the truth; each state once, as far as memory of a few steps allows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::field::State;
+use crate::preprocess::Catalogue;
+use crate::stepper::StepperInfo;
+use crate::time::{InitTime, ValidTime};
+
+use super::rollout::check_layout;
+
+/// Analyses of a catalogue, for one stepper.
+pub struct Analyses {
+    catalogue: Arc<Catalogue>,
+    info: StepperInfo,
+    /// The states of the dates around the last initial time.
+    kept: BTreeMap<ValidTime, Arc<State>>,
+}
+
+impl Analyses {
+    /// Refuses a catalogue that lacks a variable of the stepper, or has another grid or step.
+    pub fn new(catalogue: Arc<Catalogue>, info: &StepperInfo) -> Result<Self> {
+        check_layout(info, catalogue.layout())?;
+        if info.step.seconds % catalogue.step().seconds.max(1) != 0 {
+            return Err(Error::input(format!(
+                "{} steps by {}, and the input has a state every {}",
+                info.name,
+                info.step,
+                catalogue.step()
+            ))
+            .hint("a model forecasts only at the time step that it was trained on"));
+        }
+        Ok(Self { catalogue, info: info.clone(), kept: BTreeMap::new() })
+    }
+
+    /// Times whose analysis, and all input frames before it, are there; ascending.
+    pub fn usable(&self) -> Vec<InitTime> {
+        let times = self.catalogue.times();
+        let there = |valid: &ValidTime| times.binary_search(valid).is_ok();
+        times.iter().map(|&t| InitTime(t)).filter(|&init| self.frames(init).iter().all(there)).collect()
+    }
+
+    /// The input frames of an initial time, oldest first.
+    pub fn of(&mut self, init: InitTime) -> Result<Vec<State>> {
+        let frames = self.frames(init);
+        // Initial times ascend, so what lies before the oldest frame is not asked for again.
+        if let Some(oldest) = frames.first() {
+            self.kept = self.kept.split_off(oldest);
+        }
+        frames.into_iter().map(|valid| self.state(valid).map(|s| (*s).clone())).collect()
+    }
+
+    /// Whether there is an analysis of this date.
+    pub fn has(&self, valid: ValidTime) -> bool {
+        self.catalogue.times().binary_search(&valid).is_ok()
+    }
+
+    /// The analysis of a date.
+    pub fn state(&mut self, valid: ValidTime) -> Result<Arc<State>> {
+        if let Some(state) = self.kept.get(&valid) {
+            return Ok(state.clone());
+        }
+        let state = Arc::new(self.catalogue.read(valid)?.arranged(&self.info.layout)?);
+        self.kept.insert(valid, state.clone());
+        Ok(state)
+    }
+
+    fn frames(&self, init: InitTime) -> Vec<ValidTime> {
+        let back = |n: usize| init.0.after(self.info.step.times(n).negative());
+        (0..self.info.input_frames).rev().map(back).collect()
+    }
+}
