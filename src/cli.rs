@@ -15,6 +15,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Plot(commands::plot::Args),
     Config(commands::config::Args),
     Completions(commands::shell::CompletionArgs),
     Man(commands::shell::ManArgs),
@@ -23,6 +24,7 @@ pub enum Command {
 /// Runs one command.
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
+        Command::Plot(args) => commands::plot::run(args),
         Command::Config(args) => commands::config::run(args),
         Command::Completions(args) => commands::shell::completions(args),
         Command::Man(args) => commands::shell::man_pages(args),

@@ -105,6 +105,19 @@ impl Image {
         }
     }
 
+    /// Pictures side by side and below each other, `columns` in a row.
+    pub fn tiled(pictures: &[Image], columns: usize) -> Image {
+        let columns = columns.clamp(1, pictures.len().max(1));
+        let cell_width = pictures.iter().map(|p| p.width).max().unwrap_or(1);
+        let cell_height = pictures.iter().map(|p| p.height).max().unwrap_or(1);
+        let rows = pictures.len().div_ceil(columns);
+        let mut whole = Image::new(cell_width * columns, cell_height * rows, Colour::WHITE);
+        for (i, picture) in pictures.iter().enumerate() {
+            whole.paste(picture, i % columns * cell_width, i / columns * cell_height);
+        }
+        whole
+    }
+
     /// Fills a polygon (even-odd rule), four by four samples per pixel.
     pub fn fill(&mut self, corners: &[(f64, f64)], colour: Colour) {
         const SAMPLES: usize = 4;

@@ -7,6 +7,7 @@ use crate::report::sample::Sampler;
 use crate::report::scale::{Scale, tick_label};
 use crate::report::text::{Anchor, Style, fit, text_width};
 use crate::report::view::{Line, View, latitude_label, longitude_label};
+use crate::variable::Quantity;
 
 /// How a field is coloured between its points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +47,29 @@ pub struct Map<'a> {
     pub text: f64,
 }
 
+/// The lines that forecasters expect on a map of this quantity (shown units) between these values; none for others.
+pub fn usual_contours(quantity: &Quantity, scale: &Scale) -> Vec<f64> {
+    let (low, high) = (scale.low(), scale.high());
+    let step = match quantity.name.as_str() {
+        "msl" => 4.0,
+        "z" if high - low < 60.0 => 4.0,
+        "z" => 8.0,
+        _ => return Vec::new(),
+    };
+    // a scale that overflows goes on for a while beyond its ends
+    contours_every(step, low - (high - low), high + (high - low))
+}
+
+/// Multiples of `step` between two values, a thousand at most.
+pub fn contours_every(step: f64, low: f64, high: f64) -> Vec<f64> {
+    let first = (low / step).ceil();
+    let count = (high / step).floor() - first + 1.0;
+    if !(step > 0.0 && count.is_finite()) {
+        return Vec::new();
+    }
+    (0..count.clamp(0.0, 1000.0) as usize).map(|i| (first + i as f64) * step).collect()
+}
+
 const MISSING: Colour = Colour([0xd9, 0xdc, 0xe0]);
 const MISSING_HATCH: Colour = Colour([0xbb, 0xc0, 0xc7]);
 
@@ -55,7 +79,9 @@ pub fn draw(map: &Map) -> Image {
     let text = map.text;
     let margin = (text * 0.9).round();
     let left = (text * 3.0).round();
-    let head = if map.title.is_empty() { 0.0 } else { text * 1.6 } + map.notes.len() as f64 * text * 1.25;
+    let head = if map.title.is_empty() { 0.0 } else { text * 1.6 }
+        + map.notes.len() as f64 * text * 1.25
+        + text * 0.35;
     let view = View::of(map.field.grid, left, (margin + head).round(), map.width as f64);
     let frame = view.frame;
     // a narrow map needs the room of its title and colour bar all the same
@@ -134,7 +160,7 @@ fn shade(image: &mut Image, map: &Map, view: &View) {
 fn lines(image: &mut Image, map: &Map, view: &View) {
     let unit = (map.text / 14.0).max(0.7);
     let frame = view.frame;
-    let (meridians, parallels) = view.graticule(8.0);
+    let (meridians, parallels) = view.graticule();
     let meridians = meridians.iter().map(|l| [(view.x(*l), frame.top), (view.x(*l), frame.bottom)]);
     let parallels = parallels.iter().map(|l| [(frame.left, view.y(*l)), (frame.right, view.y(*l))]);
     let graticule: Vec<_> = meridians.chain(parallels).collect();
@@ -209,7 +235,7 @@ fn label_place(line: &[(f64, f64)], frame: Rectangle, shortest: f64) -> Option<(
 
 fn axis_labels(image: &mut Image, view: &View, text: f64) {
     let frame = view.frame;
-    let (meridians, parallels) = view.graticule(8.0);
+    let (meridians, parallels) = view.graticule();
     let style = Style::new(text * 0.85, Colour::MUTED);
     let mut free = f64::NEG_INFINITY;
     for longitude in meridians {

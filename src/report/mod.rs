@@ -6,6 +6,7 @@ pub mod contour;
 pub mod encode;
 pub mod image;
 pub mod map;
+pub mod names;
 pub mod palette;
 pub mod sample;
 pub mod scale;

@@ -4,12 +4,13 @@ use crate::grid::Grid;
 use crate::report::view::View;
 
 /// A grid's rows and columns as a view shows them: columns in view order, repeated beyond the edges of a
-/// periodic grid.
+/// periodic grid; otherwise the edge values hold as far as the edge of the view.
 pub struct Sampler<'a> {
     view: &'a View,
     latitudes: Vec<f64>,
     longitudes: Vec<f64>,
-    /// The grid's column of each of `longitudes`.
+    /// The grid's row of each of `latitudes`, and column of each of `longitudes`.
+    rows: Vec<usize>,
     columns: Vec<usize>,
     width: usize,
 }
@@ -43,11 +44,16 @@ impl<'a> Sampler<'a> {
             let first = columns.partition_point(|c| c.0 < view.west).saturating_sub(1);
             let last = (columns.partition_point(|c| c.0 <= view.east) + 1).min(columns.len());
             columns = columns[first..last].to_vec();
+        } else {
+            hold(&mut columns, view.west, view.east);
         }
+        let mut rows: Vec<(f64, usize)> = grid.latitude.iter().copied().zip(0..).collect();
+        hold(&mut rows, view.south, view.north);
         Self {
             view,
-            latitudes: grid.latitude.clone(),
+            latitudes: rows.iter().map(|r| r.0).collect(),
             longitudes: columns.iter().map(|c| c.0).collect(),
+            rows: rows.iter().map(|r| r.1).collect(),
             columns: columns.iter().map(|c| c.1).collect(),
             width: grid.columns(),
         }
@@ -60,7 +66,7 @@ impl<'a> Sampler<'a> {
 
     /// The value at a node of the lattice.
     pub fn node(&self, values: &[f32], row: usize, column: usize) -> f64 {
-        values.get(row * self.width + self.columns[column]).map_or(f64::NAN, |v| f64::from(*v))
+        values.get(self.rows[row] * self.width + self.columns[column]).map_or(f64::NAN, |v| f64::from(*v))
     }
 
     /// The columns around a pixel position.
@@ -101,7 +107,18 @@ impl Place {
     }
 }
 
-/// Beyond the first and last coordinate, half a cell at most, the edge value holds.
+/// Repeats the first and last grid line at the edges of the view, half a cell away.
+fn hold(lines: &mut Vec<(f64, usize)>, low: f64, high: f64) {
+    let (first, last) = (lines[0], lines[lines.len() - 1]);
+    if low < first.0 {
+        lines.insert(0, (low, first.1));
+    }
+    if high > last.0 {
+        lines.push((high, last.1));
+    }
+}
+
+/// Beyond the first and last coordinate the edge value holds.
 fn place(coordinates: &[f64], at: f64) -> Place {
     let high = coordinates.partition_point(|c| *c <= at);
     if high == 0 || high == coordinates.len() {

@@ -75,9 +75,9 @@ impl View {
         out
     }
 
-    /// Meridians and parallels worth drawing: (longitudes, latitudes), about `wanted` of the scarcer ones.
-    pub fn graticule(&self, wanted: f64) -> (Vec<f64>, Vec<f64>) {
-        let multiples = |low: f64, high: f64| {
+    /// Meridians and parallels worth drawing: (longitudes, latitudes).
+    pub fn graticule(&self) -> (Vec<f64>, Vec<f64>) {
+        let multiples = |low: f64, high: f64, wanted: f64| {
             let step = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0]
                 .into_iter()
                 .find(|step| (high - low) / step <= wanted)
@@ -86,7 +86,8 @@ impl View {
             let last = (high / step + 1e-9).floor() as i64;
             (first..=last).map(|i| i as f64 * step).collect()
         };
-        (multiples(self.west, self.east), multiples(self.south, self.north))
+        let wide = if self.frame.width() > 1.5 * self.frame.height() { 12.0 } else { 8.0 };
+        (multiples(self.west, self.east, wide), multiples(self.south, self.north, 8.0))
     }
 }
 
