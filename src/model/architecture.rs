@@ -2,6 +2,9 @@
 
 use crate::device::{Edge, Edges};
 use crate::error::{Error, Result};
+use crate::field::Layout;
+use crate::grid::COORDINATE_TOLERANCE;
+use crate::variable::Behaviour;
 use serde::{Deserialize, Serialize};
 
 /// A stack of ConvLSTM layers with a 1x1 head.
@@ -145,6 +148,24 @@ impl Architecture {
 }
 
 impl Geometry {
+    /// Of a grid and its quantities: around the earth where the columns close, across a pole where rows reach it.
+    pub fn of(layout: &Layout) -> Self {
+        let grid = &layout.grid;
+        let periodic = grid.is_periodic();
+        let edge = |touches: bool, outermost: f64| {
+            let row_on_pole = 90.0 - outermost.abs() < COORDINATE_TOLERANCE;
+            if periodic && touches { Edge::Pole { row_on_pole } } else { Edge::Replicate }
+        };
+        let (south, north) = (grid.latitude[0], grid.latitude[grid.rows() - 1]);
+        Self {
+            rows: grid.rows(),
+            columns: grid.columns(),
+            periodic,
+            north_south: [edge(grid.touches_south_pole(), south), edge(grid.touches_north_pole(), north)],
+            odd: layout.quantities.iter().map(|q| q.behaviour() == Behaviour::WindComponent).collect(),
+        }
+    }
+
     /// Rows and columns of the inner grid: rows are padded to a whole number of patches.
     pub fn inner(&self, patch: usize) -> (usize, usize) {
         (self.rows.div_ceil(patch), self.columns / patch)
@@ -163,6 +184,26 @@ impl Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn edges_follow_from_the_grid() {
+        use crate::grid::Grid;
+        use crate::variable::Quantity;
+        let of = |latitude: &[f64], columns: usize, width: f64| {
+            let longitude = (0..columns).map(|i| i as f64 * width).collect();
+            let grid = Grid::new(latitude.to_vec(), longitude).unwrap();
+            Geometry::of(&Layout { grid, quantities: vec![Quantity::parse("t850"), Quantity::parse("u850")] })
+        };
+        let global = of(&[-90.0, 0.0, 90.0], 4, 90.0);
+        assert_eq!((global.periodic, &global.odd[..]), (true, &[false, true][..]));
+        assert_eq!(global.north_south, [Edge::Pole { row_on_pole: true }; 2]);
+        let centred = of(&[-45.0, 45.0], 4, 90.0);
+        assert_eq!(centred.north_south, [Edge::Pole { row_on_pole: false }; 2]);
+        let belt = of(&[-30.0, 0.0, 30.0], 4, 90.0);
+        assert_eq!((belt.periodic, belt.north_south), (true, [Edge::Replicate; 2]));
+        let region = of(&[70.0, 80.0, 90.0], 4, 10.0);
+        assert_eq!((region.periodic, region.north_south), (false, [Edge::Replicate; 2]));
+    }
 
     #[test]
     fn gate_channels_are_a_permutation_in_blocks_of_sixteen_units() {

@@ -181,7 +181,17 @@ impl TrainPlan {
         if self.saving.keep == 0 {
             return wrong("keep", "at least 1");
         }
-        self.loss.check()
+        self.loss.check()?;
+        // A stage whose leads all weigh nothing has nothing to learn from.
+        let weight = |leads| (0..leads).map(|lead| self.loss.lead_weight(lead)).sum::<f64>();
+        let leads = self.curriculum.iter().map(|stage| stage.leads).chain([self.validation.leads]);
+        match leads.into_iter().find(|leads| weight(*leads) == 0.0) {
+            Some(leads) => {
+                Err(Error::input(format!("loss.leads gives a rollout of {leads} steps no weight"))
+                    .hint("give at least one of its leads a weight above 0"))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -195,9 +205,6 @@ impl LossPlan {
         let weight = |x: &f64| *x >= 0.0 && x.is_finite();
         if !self.leads.iter().all(weight) || !self.variables.values().all(weight) {
             return Err(Error::input("loss: weights must be 0 or positive numbers"));
-        }
-        if self.leads.first().is_some_and(|_| self.leads.iter().all(|w| *w == 0.0)) {
-            return Err(Error::input("loss.leads: at least one lead must have a weight above 0"));
         }
         Ok(())
     }

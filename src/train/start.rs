@@ -1,0 +1,192 @@
+//! How a training starts, fresh or where its last checkpoint left it.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::io::checkpoint::{self, Card, FORMAT, Tensors};
+use crate::io::run_dir::RunDir;
+use crate::model::{Architecture, Geometry};
+use crate::preprocess::{
+    EvaluationWindows, Inputs, Loader, LoaderPlan, Normalizer, TrainingView, ValidationView,
+};
+use crate::train::curve::{Curve, CurveLength};
+use crate::train::interrupt::Interrupt;
+use crate::train::plan::TrainPlan;
+use crate::train::progress::{Progress, StateFile};
+use crate::train::trainer::Trainer;
+use crate::train::weights::{Weights, lead_weights};
+use crate::train::workspace::Workspace;
+use crate::train::{Outcome, Outlook, StageOutlook, Watcher};
+
+/// What is trained, on what, and where it is kept.
+pub struct Training<'a> {
+    pub plan: &'a TrainPlan,
+    pub architecture: &'a Architecture,
+    pub training: &'a TrainingView,
+    pub validation: &'a ValidationView,
+    /// Fitted on the training span.
+    pub normalizer: Arc<Normalizer>,
+    pub inputs: Arc<Inputs>,
+    /// Threads that read ahead.
+    pub threads: usize,
+    /// A normalised data set up to this size is kept in memory [bytes].
+    pub cache_bytes: usize,
+    pub run: &'a RunDir,
+    /// Whether to continue at the run's last checkpoint; a run without one starts at the beginning.
+    pub resume: bool,
+}
+
+/// Trains until the plan is done, the patience at its end, or somebody interrupts.
+pub fn train(
+    training: &Training<'_>,
+    device: &mut dyn Device<f32>,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+) -> Result<Outcome> {
+    let Training { plan, architecture, normalizer, inputs, run, .. } = training;
+    plan.check()?;
+    let layout = training.training.layout().clone();
+    let geometry = Geometry::of(&layout);
+    let weights = Weights::new(&plan.loss, &layout, normalizer.mask())?;
+
+    let described = describe(training)?;
+    let mut fixed_tensors = normalizer.to_tensors();
+    fixed_tensors.extend(inputs.to_tensors());
+    let resumed = if training.resume { resume(run, &described, watcher)? } else { None };
+    let progress = resumed.as_ref().map_or_else(Progress::default, |(progress, _)| progress.clone());
+    let length = resumed.as_ref().map_or_else(CurveLength::default, |(progress, _)| progress.curve);
+    let (curve, remarks) = Curve::open(run, length)?;
+    remarks.iter().for_each(|remark| watcher.remark(remark));
+
+    let (mut loader, windows) = loaders(training)?;
+    let stages = stages(plan, &mut loader)?;
+    let workspace = Workspace::new(plan, architecture, &geometry, &weights, device)?;
+    workspace.upload_constants(device, inputs.statics(), &normalizer.tendency_scale());
+    if let Some((_, tensors)) = &resumed {
+        workspace.read_tensors(device, tensors)?;
+    }
+    let outlook = Outlook {
+        parameters: workspace.parameters(),
+        memory: workspace.bytes(),
+        updates: stages.iter().map(|s| s.stage.epochs as u64 * s.steps_per_epoch).sum(),
+        stages,
+        validation_windows: windows.windows(),
+        done: progress.step,
+    };
+    watcher.begins(&outlook);
+    let mut trainer = Trainer {
+        plan,
+        device,
+        run,
+        interrupt,
+        watcher,
+        step: training.training.catalogue().step(),
+        layout,
+        loader,
+        windows,
+        weights,
+        workspace,
+        lead_weights: lead_weights(&plan.loss, 1),
+        outlook,
+        progress,
+        curve,
+        described,
+        fixed_tensors,
+        last_inits: Vec::new(),
+    };
+    trainer.run()
+}
+
+/// What every checkpoint of this training says about it.
+fn describe(training: &Training<'_>) -> Result<StateFile> {
+    let catalogue = training.training.catalogue();
+    let architecture = serde_json::to_value(training.architecture)
+        .map_err(|error| Error::run("cannot describe the network").caused_by(error))?;
+    Ok(StateFile {
+        model: Card {
+            format: FORMAT,
+            wxsim: env!("CARGO_PKG_VERSION").into(),
+            layout: (**training.training.layout()).clone(),
+            orientation: catalogue.orientation(),
+            step: catalogue.step(),
+            architecture,
+            inputs: training.inputs.card(),
+            normalizer: training.normalizer.card(),
+        },
+        train: training.plan.clone(),
+        data_fingerprint: catalogue.fingerprint().to_owned(),
+        progress: Progress::default(),
+    })
+}
+
+/// Progress and learned numbers of the run's last good checkpoint.
+fn resume(run: &RunDir, now: &StateFile, watcher: &mut dyn Watcher) -> Result<Option<(Progress, Tensors)>> {
+    let latest = checkpoint::latest_complete(&run.checkpoints())?;
+    latest.remarks.iter().for_each(|remark| watcher.remark(remark));
+    let Some(checkpoint) = latest.checkpoint else {
+        watcher.remark("there is no finished checkpoint yet: starting at the beginning");
+        run.clear_best()?;
+        return Ok(None);
+    };
+    let state = StateFile::read(&checkpoint)?;
+    state.check_continues(now)?;
+    let mut progress = state.progress;
+    match progress.stopping.best {
+        Some(best) if checkpoint::is_complete(&run.checkpoint(best.step)) => run.set_best(best.step)?,
+        Some(best) => {
+            watcher.remark(&format!(
+                "the best checkpoint so far, of step {}, is gone: the next validation becomes the best",
+                best.step
+            ));
+            progress.stopping.best = None;
+            run.clear_best()?;
+        }
+        None => run.clear_best()?,
+    }
+    watcher.remark(&format!("continuing after update {}", progress.step));
+    Ok(Some((progress, checkpoint.tensors)))
+}
+
+fn loaders(training: &Training<'_>) -> Result<(Loader, EvaluationWindows)> {
+    let plan = LoaderPlan {
+        input_frames: training.architecture.input_frames,
+        lead_steps: training.plan.longest_rollout(),
+        batch: training.plan.batch,
+        seed: training.plan.seed,
+        threads: training.threads,
+        memory: training.cache_bytes,
+    };
+    let (normalizer, inputs) = (&training.normalizer, &training.inputs);
+    let loader = Loader::new(training.training, normalizer.clone(), inputs.clone(), &plan)?;
+    let plan = LoaderPlan { lead_steps: training.plan.validation.leads, ..plan };
+    let windows = EvaluationWindows::new(training.validation, normalizer.clone(), inputs.clone(), &plan)?;
+    if windows.windows() == 0 {
+        return Err(Error::input(format!(
+            "the validation span holds no forecast of {} steps",
+            training.plan.validation.leads
+        ))
+        .hint("lengthen split.validation, or shorten train.validation_leads"));
+    }
+    Ok((loader, windows))
+}
+
+/// Updates in the epochs of each stage.
+fn stages(plan: &TrainPlan, loader: &mut Loader) -> Result<Vec<StageOutlook>> {
+    let mut stages = Vec::new();
+    for stage in &plan.curriculum {
+        loader.set_lead_steps(stage.leads)?;
+        let batches = loader.batches_per_epoch();
+        // What is left over at the end of an epoch is not enough for an update.
+        let steps_per_epoch = batches / plan.accumulate as u64;
+        if steps_per_epoch == 0 {
+            return Err(Error::input(format!(
+                "the training span gives {batches} batches of {} windows with {} leads; one update needs {}",
+                plan.batch, stage.leads, plan.accumulate
+            ))
+            .hint("lengthen split.train, or lower train.batch or train.accumulate"));
+        }
+        stages.push(StageOutlook { stage: *stage, steps_per_epoch });
+    }
+    Ok(stages)
+}

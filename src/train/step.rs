@@ -1,0 +1,193 @@
+//! One update of the weights.
+
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::preprocess::Batch;
+use crate::train::curve::{StepLine, now};
+use crate::train::fault::{Fault, Scene};
+use crate::train::plan::NonFinite;
+use crate::train::schedule::{derived_seed, ema_decay, uniform};
+use crate::train::trainer::Trainer;
+
+/// Uses of the seed besides initial weights and the order of samples.
+const DROPOUT: u64 = 1;
+const SAMPLING: u64 = 2;
+
+/// The losses by lead of the batches of one update.
+struct Losses {
+    lead: Vec<f64>,
+    /// Of the first batch that was not finite.
+    fault: Option<Fault>,
+}
+
+impl Trainer<'_> {
+    /// The next batches, forward, backward, and one update of weights and average.
+    pub(super) fn train_step(&mut self) -> Result<StepLine> {
+        let started = Instant::now();
+        let mut losses = self.no_losses();
+        self.zero_gradients();
+        for part in 0..self.plan.accumulate {
+            let batch = self.next_batch()?;
+            self.upload(&batch);
+            self.draw(part);
+            self.forward();
+            self.measure(&batch, &mut losses);
+            self.backward();
+        }
+        let norm = self.gradient_norm();
+        let learning_rate = self.learning_rate();
+        let fault = losses.fault.take().or_else(|| self.gradient_fault(norm));
+        match &fault {
+            None => {
+                self.update(learning_rate, self.clipped(norm));
+                self.average();
+            }
+            Some(fault) => self.skip_or_stop(fault)?,
+        }
+        self.progress.step += 1;
+        self.progress.step_in_epoch += 1;
+        let samples = (self.plan.batch * self.plan.accumulate) as f64;
+        Ok(StepLine {
+            step: self.progress.step,
+            epoch: self.progress.epoch,
+            loss: finite(self.weighted(&losses.lead)),
+            lead_loss: losses.lead,
+            learning_rate,
+            gradient_norm: finite(norm),
+            truth_probability: self.truth_probability(),
+            skipped: fault.is_some(),
+            samples_per_second: samples / started.elapsed().as_secs_f64().max(1e-9),
+            time: now(),
+        })
+    }
+
+    fn no_losses(&self) -> Losses {
+        Losses { lead: vec![0.0; self.leads()], fault: None }
+    }
+
+    fn zero_gradients(&mut self) {
+        self.device.zero(self.workspace.network.gradients());
+    }
+
+    fn next_batch(&mut self) -> Result<Batch> {
+        let batch =
+            self.loader.next().ok_or_else(|| Error::run("the training data have come to an end"))??;
+        self.progress.position = self.loader.position();
+        Ok(batch)
+    }
+
+    fn upload(&mut self, batch: &Batch) {
+        let slots = *self.workspace.network.slots();
+        self.device.upload(slots.frames.part(0, batch.frames.len()), &batch.frames);
+        self.device.upload(slots.forcings.part(0, batch.forcings.len()), &batch.forcings);
+    }
+
+    /// Draws dropout, and which rollout steps are fed the truth; `part` counts the batches of one update.
+    fn draw(&mut self, part: usize) {
+        let count = self.progress.step * self.plan.accumulate as u64 + part as u64;
+        let seed = derived_seed(self.plan.seed, DROPOUT);
+        self.workspace.network.draw_dropout(&mut *self.device, seed, count);
+
+        let probability = self.truth_probability();
+        let seed = derived_seed(self.plan.seed, SAMPLING);
+        let entries = (self.leads() - 1) * self.plan.batch;
+        let is_fed = |entry| uniform(seed, &[count, entry]) < probability;
+        let fed: Vec<f32> = (0..entries as u64).map(|entry| f32::from(u8::from(is_fed(entry)))).collect();
+        self.device.upload(self.workspace.network.slots().sampling.part(0, entries), &fed);
+    }
+
+    fn forward(&mut self) {
+        let leads = self.leads();
+        self.workspace.network.forward(&mut *self.device, leads);
+    }
+
+    /// Adds the loss, leaving its gradient on the device.
+    fn measure(&mut self, batch: &Batch, losses: &mut Losses) {
+        let values = self.workspace.loss(&mut *self.device, &self.lead_weights);
+        for (sum, value) in losses.lead.iter_mut().zip(&values) {
+            *sum += value / self.plan.accumulate as f64;
+        }
+        if losses.fault.is_none() && !values.iter().all(|value| value.is_finite()) {
+            let slot = self.workspace.network.slots().predictions;
+            let mut predictions = vec![0.0; slot.len() / self.plan.longest_rollout() * values.len()];
+            self.device.download(slot.part(0, predictions.len()), &mut predictions);
+            losses.fault = Some(Fault::find(&Scene {
+                layout: &self.layout,
+                step: self.step,
+                input_frames: self.workspace.network.architecture().input_frames,
+                batch,
+                predictions: &predictions,
+            }));
+        }
+        self.last_inits.clone_from(&batch.init);
+    }
+
+    fn backward(&mut self) {
+        let leads = self.leads();
+        self.workspace.network.backward(&mut *self.device, leads);
+    }
+
+    /// Euclidean norm of the mean gradient.
+    fn gradient_norm(&self) -> f64 {
+        let squares = self.device.sum_of_squares(self.workspace.network.gradients());
+        squares.sqrt() / self.plan.accumulate as f64
+    }
+
+    fn gradient_fault(&self, norm: f64) -> Option<Fault> {
+        (!norm.is_finite()).then(|| Fault::Gradient { inits: self.last_inits.clone() })
+    }
+
+    /// What the summed gradient is multiplied by: a mean, no longer than the plan allows.
+    fn clipped(&self, norm: f64) -> f64 {
+        let factor = match self.plan.clip_norm {
+            Some(longest) if norm > longest => longest / norm,
+            _ => 1.0,
+        };
+        factor / self.plan.accumulate as f64
+    }
+
+    fn update(&mut self, learning_rate: f64, scale: f64) {
+        self.progress.updates += 1;
+        self.progress.skipped_in_a_row = 0;
+        self.workspace.update(&mut *self.device, learning_rate, scale, self.progress.updates);
+    }
+
+    fn average(&mut self) {
+        let decay = ema_decay(self.plan.ema_decay, self.progress.updates);
+        self.workspace.average(&mut *self.device, decay);
+    }
+
+    fn skip_or_stop(&mut self, fault: &Fault) -> Result<()> {
+        let update = self.progress.step + 1;
+        let NonFinite::Skip { limit } = self.plan.non_finite else {
+            return Err(fault.stop(update));
+        };
+        self.progress.skipped += 1;
+        self.progress.skipped_in_a_row += 1;
+        if self.progress.skipped_in_a_row > limit {
+            return Err(fault
+                .stop(update)
+                .context(format!("more than {limit} updates in a row were skipped")));
+        }
+        self.watcher.remark(&format!("update {update} is skipped: {fault}"));
+        Ok(())
+    }
+
+    fn learning_rate(&self) -> f64 {
+        self.plan.learning_rate.at(self.progress.step, self.outlook.updates)
+    }
+
+    fn truth_probability(&self) -> f64 {
+        let passed = self.progress.step_in_epoch as f64 / self.steps_per_epoch().max(1) as f64;
+        self.plan.sampling.probability(self.progress.epoch as f64 + passed)
+    }
+
+    fn weighted(&self, lead_loss: &[f64]) -> f64 {
+        lead_loss.iter().zip(&self.lead_weights).map(|(loss, weight)| loss * weight).sum()
+    }
+}
+
+fn finite(x: f64) -> Option<f64> {
+    x.is_finite().then_some(x)
+}

@@ -1,0 +1,187 @@
+//! The course of a training: epochs, stages, validations, checkpoints.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::error::{Error, Kind, Result};
+use crate::field::Layout;
+use crate::io::checkpoint::{self, Tensors};
+use crate::io::run_dir::RunDir;
+use crate::preprocess::{EvaluationWindows, Loader};
+use crate::time::{InitTime, LeadTime};
+use crate::train::curve::{Curve, Line, ValidationLine, now};
+use crate::train::interrupt::Interrupt;
+use crate::train::plan::{Stage, TrainPlan};
+use crate::train::progress::{Progress, StateFile};
+use crate::train::schedule::stage;
+use crate::train::stopping::{Best, Patience};
+use crate::train::validation::{Scoring, Validation, validate};
+use crate::train::weights::{Weights, lead_weights};
+use crate::train::workspace::Workspace;
+use crate::train::{Ending, Outcome, Outlook, Watcher};
+
+/// A training under way.
+pub(super) struct Trainer<'a> {
+    pub plan: &'a TrainPlan,
+    pub device: &'a mut dyn Device<f32>,
+    pub run: &'a RunDir,
+    pub interrupt: &'a Interrupt,
+    pub watcher: &'a mut dyn Watcher,
+    pub layout: Arc<Layout>,
+    /// Length of a model step.
+    pub step: LeadTime,
+    pub loader: Loader,
+    pub windows: EvaluationWindows,
+    pub weights: Weights,
+    pub workspace: Workspace,
+    /// The stage's weights of its leads, sum 1.
+    pub lead_weights: Vec<f64>,
+    pub outlook: Outlook,
+    pub progress: Progress,
+    pub curve: Curve,
+    /// What every checkpoint says besides progress and learned numbers.
+    pub described: StateFile,
+    /// Normaliser and inputs.
+    pub fixed_tensors: Tensors,
+    /// Starts of the latest batch's samples, for the error of a gradient.
+    pub last_inits: Vec<InitTime>,
+}
+
+impl Trainer<'_> {
+    /// Trains to the end, or until somebody asks to stop.
+    pub fn run(&mut self) -> Result<Outcome> {
+        while !self.progress.finished {
+            if self.progress.validation_due {
+                self.validate()?;
+            } else {
+                self.run_epoch()?;
+            }
+        }
+        let ending = if self.progress.epoch < self.plan.epochs() { Ending::Early } else { Ending::Complete };
+        Ok(Outcome { ending, steps: self.progress.step, best: self.progress.stopping.best })
+    }
+
+    /// The rest of the epoch under way.
+    fn run_epoch(&mut self) -> Result<()> {
+        self.enter_stage()?;
+        while self.progress.step_in_epoch < self.steps_per_epoch() {
+            let line = self.train_step()?;
+            self.watcher.stepped(&line, &self.outlook);
+            self.curve.add(&Line::Train(line))?;
+            if self.progress.step_in_epoch == self.steps_per_epoch() {
+                break;
+            }
+            if self.interrupt.is_requested() {
+                return self.save_and_stop();
+            }
+            if self.plan.saving.every.is_some_and(|every| self.progress.step.is_multiple_of(every)) {
+                self.save()?;
+            }
+        }
+        self.progress.epoch += 1;
+        self.progress.step_in_epoch = 0;
+        self.progress.position.epoch = self.progress.epoch as u64;
+        self.progress.position.batch = 0;
+        self.progress.validation_due = true;
+        Ok(())
+    }
+
+    /// Brings the loader to the length of the stage's rollout and to the next batch.
+    fn enter_stage(&mut self) -> Result<()> {
+        let leads = self.leads();
+        self.lead_weights = lead_weights(&self.plan.loss, leads);
+        self.loader.set_lead_steps(leads)?;
+        self.loader.seek(self.progress.position);
+        Ok(())
+    }
+
+    fn validate(&mut self) -> Result<()> {
+        let started = std::time::Instant::now();
+        let scoring = Scoring {
+            leads: self.plan.validation.leads,
+            layout: &self.layout,
+            plan: &self.plan.loss,
+            weights: &self.weights,
+        };
+        let averaged = &self.workspace.averaged;
+        let found = validate(averaged, &mut *self.device, &mut self.windows, &scoring, self.interrupt)?;
+        let Some(validation) = found else {
+            return self.save_and_stop();
+        };
+        let seconds = started.elapsed().as_secs_f64().max(1e-9);
+        self.take_in(validation, seconds)?;
+        self.save()?;
+        if self.interrupt.is_requested() && !self.progress.finished {
+            return Err(self.interrupted());
+        }
+        Ok(())
+    }
+
+    /// What a validation means for the rest of the training.
+    fn take_in(&mut self, validation: Validation, seconds: f64) -> Result<()> {
+        let (step, epoch) = (self.progress.step, self.progress.epoch);
+        // The epoch that was validated, not the one to come, decides whether the patience counts.
+        let (index, _) = stage(&self.plan.curriculum, epoch.saturating_sub(1));
+        let is_last_stage = index + 1 == self.plan.curriculum.len();
+        let patience = if is_last_stage { Patience::Counts } else { Patience::Waits };
+        let best = self.progress.stopping.add(Best { step, epoch, score: validation.score }, patience);
+        let line = ValidationLine {
+            step,
+            epoch,
+            loss: validation.loss.is_finite().then_some(validation.loss),
+            lead_loss: validation.lead_loss,
+            score: validation.score,
+            rmse: validation.rmse,
+            best,
+            samples_per_second: validation.samples as f64 / seconds,
+            time: now(),
+        };
+        self.watcher.validated(&line);
+        self.curve.add(&Line::Validation(line))?;
+        self.progress.validation_due = false;
+        self.progress.finished =
+            epoch >= self.plan.epochs() || self.progress.stopping.is_over(self.plan.validation.patience);
+        Ok(())
+    }
+
+    /// Writes a checkpoint, lets `best` point to the best one and removes old ones.
+    fn save(&mut self) -> Result<()> {
+        self.progress.curve = self.curve.sync()?;
+        let mut tensors = self.workspace.to_tensors(&*self.device);
+        tensors.extend(self.fixed_tensors.clone());
+        let state = StateFile { progress: self.progress.clone(), ..self.described.clone() };
+        let path = self.run.checkpoint(self.progress.step);
+        std::fs::create_dir_all(self.run.checkpoints())
+            .map_err(|error| Error::run("cannot make the folder of checkpoints").caused_by(error))?;
+        checkpoint::save(&path, &tensors, &state.to_json()?)?;
+        let best = self.progress.stopping.best.map(|best| best.step);
+        if let Some(step) = best {
+            self.run.set_best(step)?;
+        }
+        checkpoint::prune(&self.run.checkpoints(), self.plan.saving.keep, best.as_slice())
+    }
+
+    fn save_and_stop(&mut self) -> Result<()> {
+        self.save()?;
+        Err(self.interrupted())
+    }
+
+    fn interrupted(&self) -> Error {
+        Error::new(Kind::Interrupted, format!("stopped and saved after update {}", self.progress.step))
+            .hint(self.watcher.how_to_resume())
+    }
+
+    /// Length of the rollout of the epoch under way.
+    pub fn leads(&self) -> usize {
+        self.current_stage().1.leads
+    }
+
+    /// Updates of the epoch under way.
+    pub fn steps_per_epoch(&self) -> u64 {
+        self.outlook.stages[self.current_stage().0].steps_per_epoch
+    }
+
+    fn current_stage(&self) -> (usize, Stage) {
+        stage(&self.plan.curriculum, self.progress.epoch)
+    }
+}

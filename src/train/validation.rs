@@ -1,0 +1,195 @@
+//! How well the averaged network forecasts the validation span.
+
+use std::collections::BTreeMap;
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::field::Layout;
+use crate::model::Network;
+use crate::preprocess::{Batch, EvaluationWindows};
+use crate::train::interrupt::Interrupt;
+use crate::train::plan::LossPlan;
+use crate::train::weights::{Weights, lead_weights};
+
+/// What a validation found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Validation {
+    /// Weighted mean over the leads.
+    pub loss: f64,
+    pub lead_loss: Vec<f64>,
+    /// Mean of `rmse` over variables and leads.
+    pub score: f64,
+    /// Root mean square error by variable and lead, in standard deviations of the training data.
+    pub rmse: BTreeMap<String, Vec<f64>>,
+    /// Windows that were forecast.
+    pub samples: usize,
+}
+
+/// Sums over windows, in their order: the same bits whatever ran before.
+struct Sums {
+    leads: usize,
+    channels: usize,
+    /// `[lead, channel]`: weighted squares of the error.
+    squares: Vec<f64>,
+    /// `[lead, channel]`: weighted losses.
+    losses: Vec<f64>,
+    samples: usize,
+}
+
+/// Forecasts every window and compares; `None` when somebody asked to stop in between.
+pub(super) fn validate(
+    network: &Network<f32>,
+    device: &mut dyn Device<f32>,
+    windows: &mut EvaluationWindows,
+    scoring: &Scoring<'_>,
+    interrupt: &Interrupt,
+) -> Result<Option<Validation>> {
+    let mut sums = Sums::new(scoring.leads, scoring.layout.channels());
+    windows.rewind();
+    for batch in windows.by_ref() {
+        if interrupt.is_requested() {
+            return Ok(None);
+        }
+        forecast(network, device, &batch?, scoring, &mut sums);
+    }
+    Ok(Some(sums.finish(scoring)))
+}
+
+/// How errors are weighed.
+pub(super) struct Scoring<'a> {
+    pub leads: usize,
+    pub layout: &'a Layout,
+    pub plan: &'a LossPlan,
+    pub weights: &'a Weights,
+}
+
+/// Forecasts the windows of a batch, adding their errors.
+fn forecast(
+    network: &Network<f32>,
+    device: &mut dyn Device<f32>,
+    batch: &Batch,
+    scoring: &Scoring<'_>,
+    sums: &mut Sums,
+) {
+    let slots = network.slots();
+    let frames = network.architecture().input_frames;
+    let field = slots.predictions.len();
+    let forcing = network.step_forcings().len();
+    device.upload(slots.frames, &batch.frames[..frames * field]);
+    device.upload(slots.forcings, &batch.forcings[..frames * forcing]);
+    network.warm_up(device);
+    let mut predictions = vec![0.0; field];
+    for lead in 0..scoring.leads {
+        let step = frames - 1 + lead;
+        device.upload(network.step_forcings(), &batch.forcings[step * forcing..(step + 1) * forcing]);
+        network.step(device);
+        device.download(slots.predictions, &mut predictions);
+        let truth = &batch.frames[(frames + lead) * field..(frames + lead + 1) * field];
+        sums.add(lead, &predictions, truth, batch.samples, scoring);
+    }
+    sums.samples += batch.samples;
+}
+
+impl Sums {
+    fn new(leads: usize, channels: usize) -> Self {
+        let sums = vec![0.0; leads * channels];
+        Self { leads, channels, squares: sums.clone(), losses: sums, samples: 0 }
+    }
+
+    /// Adds the first `samples` windows of `[batch, lat, lon, channel]` at one lead.
+    fn add(
+        &mut self,
+        lead: usize,
+        predictions: &[f32],
+        truth: &[f32],
+        samples: usize,
+        scoring: &Scoring<'_>,
+    ) {
+        let (rows, columns, channels) = scoring.layout.shape();
+        let each = rows * columns * channels;
+        for sample in 0..samples {
+            for row in 0..rows {
+                for column in 0..columns {
+                    for channel in 0..channels {
+                        let weight = scoring.weights.point(scoring.layout, row, column, channel);
+                        if weight == 0.0 {
+                            continue; // masked: there is no truth
+                        }
+                        let index = sample * each + (row * columns + column) * channels + channel;
+                        let error = f64::from(predictions[index]) - f64::from(truth[index]);
+                        let sum = lead * self.channels + channel;
+                        self.squares[sum] += weight * error * error;
+                        self.losses[sum] += weight * scoring.plan.kind.of(error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(self, scoring: &Scoring<'_>) -> Validation {
+        let samples = self.samples.max(1) as f64;
+        let channel_sums: Vec<f64> =
+            (0..self.channels).map(|channel| scoring.weights.channel_sum(scoring.layout, channel)).collect();
+        let lead_loss: Vec<f64> = self
+            .losses
+            .chunks(self.channels)
+            .map(|losses| {
+                let weighted = losses.iter().zip(&scoring.weights.channels).map(|(l, w)| l * f64::from(*w));
+                weighted.sum::<f64>() * scoring.weights.scale / samples
+            })
+            .collect();
+        let loss = lead_loss.iter().zip(lead_weights(scoring.plan, self.leads)).map(|(l, w)| l * w).sum();
+        let mut rmse = BTreeMap::new();
+        let mut all = Vec::new();
+        for (channel, quantity) in scoring.layout.quantities.iter().enumerate() {
+            if channel_sums[channel] == 0.0 {
+                continue; // nothing of it exists anywhere
+            }
+            let of = |lead: usize| {
+                (self.squares[lead * self.channels + channel] / (samples * channel_sums[channel])).sqrt()
+            };
+            let leads: Vec<f64> = (0..self.leads).map(of).collect();
+            all.extend(&leads);
+            rmse.insert(quantity.to_string(), leads);
+        }
+        let score = all.iter().sum::<f64>() / all.len().max(1) as f64;
+        Validation { loss, lead_loss, score, rmse, samples: self.samples }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Grid;
+    use crate::train::plan::LossKind;
+    use crate::variable::Quantity;
+
+    #[test]
+    fn the_score_is_the_mean_of_the_errors_by_variable_and_lead() {
+        let layout = Layout {
+            grid: Grid::new(vec![0.0, 60.0], vec![0.0]).unwrap(),
+            quantities: vec![Quantity::parse("msl"), Quantity::parse("z500")],
+        };
+        let plan = LossPlan {
+            kind: LossKind::Squared,
+            latitude_weights: false,
+            variables: BTreeMap::new(),
+            leads: vec![],
+        };
+        let weights = Weights::new(&plan, &layout, None).unwrap();
+        let scoring = Scoring { leads: 2, layout: &layout, plan: &plan, weights: &weights };
+        let mut sums = Sums::new(2, 2);
+        // Two windows count, the third repeats; errors of msl 3 and 1, of z500 2 everywhere.
+        let truth = vec![0.0; 3 * 4];
+        let predictions = [3.0, 2.0, 1.0, 2.0, 3.0, -2.0, 1.0, -2.0, 99.0, 99.0, 99.0, 99.0];
+        for lead in 0..2 {
+            sums.add(lead, &predictions, &truth, 2, &scoring);
+        }
+        sums.samples = 2;
+        let found = sums.finish(&scoring);
+        assert_eq!(found.rmse["msl"], vec![5.0_f64.sqrt(); 2]);
+        assert_eq!(found.rmse["z500"], vec![2.0; 2]);
+        assert!((found.score - (5.0_f64.sqrt() + 2.0) / 2.0).abs() < 1e-12);
+        assert!((found.loss - 4.5).abs() < 1e-12, "mean of 5 and 4");
+    }
+}
