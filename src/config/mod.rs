@@ -3,7 +3,9 @@
 //! The command line wins over the file, the file over the defaults. A key that is not known is an error which names the
 //! nearest one that is.
 
+pub mod forecast;
 pub mod train;
+pub mod verify;
 
 use std::path::Path;
 
@@ -11,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Error, Result};
 
+pub use forecast::ForecastConfig;
 pub use train::{LossConfig, TrainConfig};
+pub use verify::VerifyConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +23,8 @@ pub use train::{LossConfig, TrainConfig};
 pub struct Config {
     pub train: TrainConfig,
     pub loss: LossConfig,
+    pub forecast: ForecastConfig,
+    pub verify: VerifyConfig,
 }
 
 /// Settings given on the command line.

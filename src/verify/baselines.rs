@@ -11,6 +11,8 @@ use crate::field::{Layout, State};
 use crate::stepper::{Stepper, StepperInfo};
 use crate::time::{LeadTime, ValidTime};
 
+use super::plan::Baseline;
+
 /// Nothing changes: `f(t0 + lead) = o(t0)`.
 #[derive(Debug, Clone)]
 pub struct Persistence {
@@ -19,7 +21,7 @@ pub struct Persistence {
 
 impl Persistence {
     pub fn new(layout: Arc<Layout>, step: LeadTime) -> Self {
-        Self { info: info("persistence", "the analysis of the initial time", layout, step) }
+        Self { info: info(Baseline::Persistence, "the analysis of the initial time", layout, step) }
     }
 }
 
@@ -66,7 +68,7 @@ impl Progress {
 
 impl ClimatologyForecast {
     pub fn new(layout: Arc<Layout>, step: LeadTime, climatology: Arc<Climatology>) -> Self {
-        Self { info: info("climatology", climatology.describe(), layout, step), climatology }
+        Self { info: info(Baseline::Climatology, climatology.describe(), layout, step), climatology }
     }
 }
 
@@ -119,7 +121,7 @@ impl DampedPersistence {
         coefficients: Arc<DampedCoefficients>,
     ) -> Self {
         let origin = "one coefficient per variable and lead, fitted on training anomalies";
-        Self { info: info("damped persistence", origin, layout, step), climatology, coefficients }
+        Self { info: info(Baseline::Damped, origin, layout, step), climatology, coefficients }
     }
 }
 
@@ -235,8 +237,8 @@ fn evaluate(climatology: &Climatology, layout: &Layout, valid: ValidTime) -> Res
         .map_err(|e| Error::run("the climatology has another shape than the data").caused_by(e))
 }
 
-fn info(name: &str, origin: &str, layout: Arc<Layout>, step: LeadTime) -> StepperInfo {
-    StepperInfo { name: name.into(), origin: origin.into(), layout, step, input_frames: 1 }
+fn info(baseline: Baseline, origin: &str, layout: Arc<Layout>, step: LeadTime) -> StepperInfo {
+    StepperInfo { name: baseline.name().into(), origin: origin.into(), layout, step, input_frames: 1 }
 }
 
 fn last(analyses: &[State]) -> Result<&State> {

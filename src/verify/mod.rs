@@ -7,7 +7,9 @@
 
 mod baselines;
 mod bootstrap;
+mod gates;
 mod metrics;
+mod plan;
 mod regions;
 mod scores;
 mod spectrum;
@@ -17,6 +19,8 @@ mod sums;
 
 pub use baselines::{ClimatologyForecast, DampedCoefficients, DampedFit, DampedPersistence, Persistence};
 pub use bootstrap::BootstrapPlan;
+pub use gates::{Bound, Gate, Passage, demand};
+pub use plan::{Baseline, VerifyPlan};
 pub use scores::{Difference, Score, Scores, Spectrum, WHOLE_GRID};
 pub use spectrum::{Nyquist, Zonal};
 pub use statistics::{Comparer, Comparison, ScorePlan, Statistics};

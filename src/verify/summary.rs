@@ -342,3 +342,120 @@ fn undefined_correlations(statistics: &Statistics) -> usize {
         .filter(|s| s.by_point.forecast_anomaly == 0.0 || s.by_point.truth_anomaly == 0.0)
         .count()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::field::State;
+    use crate::grid::Grid;
+    use crate::time::{Calendar, ValidTime, valid_time};
+    use crate::variable::Quantity;
+    use crate::verify::bootstrap::SplitMix;
+    use crate::verify::{ScorePlan, WHOLE_GRID};
+
+    const DAY: LeadTime = LeadTime { seconds: 86_400 };
+
+    fn comparer() -> Comparer {
+        let latitude = (0..4).map(|j| 35.0 + 5.0 * f64::from(j)).collect();
+        let longitude = (0..10).map(|i| 5.0 * f64::from(i)).collect();
+        let grid = Grid::new(latitude, longitude).unwrap();
+        let quantities = ["u500", "v500", "msl"].iter().map(|l| Quantity::parse(l)).collect();
+        Comparer::new(ScorePlan {
+            layout: Arc::new(Layout { grid, quantities }),
+            regions: Vec::new(),
+            missing: Missing::Propagate,
+            nyquist: Nyquist::Once,
+        })
+    }
+
+    /// Forecasts of noise with the given spread around a truth of noise, for the given days.
+    fn competitor(
+        comparer: &Comparer,
+        name: &str,
+        role: Role,
+        spread: f32,
+        days: std::ops::Range<i64>,
+    ) -> Competitor {
+        let start = ValidTime::parse("2009-01-01", Calendar::Standard).unwrap();
+        let mut random = SplitMix(spread.to_bits().into());
+        let mut noise = |values: &mut State, spread: f32| {
+            values.values.mapv_inplace(|_| spread * (random.next() as f32 / u64::MAX as f32 - 0.5));
+        };
+        let mut statistics = Statistics::default();
+        let usual = vec![0.0; comparer.layout().grid.points() * 3];
+        for d in days {
+            let init = InitTime(start.after(DAY.times(d as usize)));
+            for lead in [DAY, DAY.times(2)] {
+                let mut truth = State::missing(comparer.layout().clone(), valid_time(init, lead));
+                noise(&mut truth, 1.0);
+                let mut error = truth.clone();
+                noise(&mut error, spread);
+                let forecast = State { values: &truth.values + &error.values, ..truth.clone() };
+                statistics.add(init, lead, comparer.compare(&forecast, &truth, Some(&usual)).unwrap());
+            }
+        }
+        Competitor { name: name.into(), role, statistics }
+    }
+
+    fn headline() -> Headline {
+        Headline { climatology: Some("zero".into()), test_span: "2009".into() }
+    }
+
+    #[test]
+    fn common_times_alone_count_and_half_the_error_is_three_quarters_of_skill() {
+        let comparer = comparer();
+        let competitors = [
+            competitor(&comparer, "model", Role::Model, 1.0, 5..100),
+            competitor(&comparer, "persistence", Role::Baseline, 2.0, 0..90),
+        ];
+        let scores = summarise(&comparer, &competitors, &BootstrapPlan::default(), &headline()).unwrap();
+        assert_eq!(scores.initial_times, 85);
+        let entry = |name: &str| scores.find(name, "msl", "rmse", 24.0, true).unwrap();
+        let (model, baseline) = (entry("model"), entry("persistence"));
+        assert_eq!((model.initial_times, baseline.initial_times), (85, 85));
+        assert!(model.low.unwrap() < model.value.unwrap() && model.value.unwrap() < model.high.unwrap());
+
+        let difference = scores
+            .differences
+            .iter()
+            .find(|d| d.quantity == "msl" && d.metric == "rmse" && d.region == WHOLE_GRID && d.weighted)
+            .unwrap();
+        assert_eq!(difference.value.unwrap(), model.value.unwrap() - baseline.value.unwrap());
+        // uniform errors of width 1 and 2: variances 1/12 and 4/12; 85 x 40 values each, so within a few percent
+        assert!((difference.skill.unwrap() - 0.75).abs() < 0.03, "{:?}", difference.skill);
+        assert!(difference.high.unwrap() < 0.0, "clearly better");
+        // the wind is the two components together
+        let mean_square =
+            |q: &str| scores.find("model", q, "rmse", 24.0, false).unwrap().value.unwrap().powi(2);
+        let wind = scores.find("model", "wind500", "vector_rmse", 24.0, false).unwrap().value.unwrap();
+        assert!((wind.powi(2) / (mean_square("u500") + mean_square("v500")) - 1.0).abs() < 1e-12);
+        assert!(scores.find("model", "wind500", "rmse", 24.0, false).is_none());
+        // two leads, three quantities, truth and two competitors
+        assert_eq!(scores.spectra.len(), 2 * 3 * 3);
+    }
+
+    #[test]
+    fn without_climatology_there_is_no_correlation_and_few_times_have_no_interval() {
+        let comparer = comparer();
+        let competitors = [competitor(&comparer, "model", Role::Model, 1.0, 0..7)];
+        let headline = Headline { climatology: None, ..headline() };
+        let scores = summarise(&comparer, &competitors, &BootstrapPlan::default(), &headline).unwrap();
+        assert!(scores.entries.iter().all(|e| !e.metric.starts_with("acc") && e.low.is_none()));
+        assert!(scores.notes.iter().any(|n| n.contains("no intervals")), "{:?}", scores.notes);
+        assert!(scores.differences.is_empty());
+    }
+
+    #[test]
+    fn nothing_in_common_is_refused_and_so_are_twins() {
+        let comparer = comparer();
+        let model = || competitor(&comparer, "model", Role::Model, 1.0, 0..7);
+        let late = competitor(&comparer, "late", Role::Model, 1.0, 20..25);
+        let plan = BootstrapPlan::default();
+        let refuse = |c: &[Competitor]| summarise(&comparer, c, &plan, &headline()).unwrap_err().to_string();
+        assert!(refuse(&[model(), late]).contains("common to model, late"));
+        assert!(refuse(&[model(), model()]).contains("two competitors"));
+        assert!(refuse(&[]).contains("no forecast"));
+    }
+}
