@@ -4,6 +4,7 @@
 //! nearest one that is.
 
 pub mod forecast;
+pub mod model;
 pub mod train;
 pub mod verify;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context, Error, Result};
 
 pub use forecast::ForecastConfig;
+pub use model::ModelConfig;
 pub use train::{LossConfig, TrainConfig};
 pub use verify::VerifyConfig;
 
@@ -21,6 +23,7 @@ pub use verify::VerifyConfig;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    pub model: ModelConfig,
     pub train: TrainConfig,
     pub loss: LossConfig,
     pub forecast: ForecastConfig,
