@@ -15,6 +15,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Inspect(commands::inspect::Args),
+    #[command(hide = true)]
+    IndexFile(commands::index_file::Args),
     Plot(commands::plot::Args),
     Config(commands::config::Args),
     Completions(commands::shell::CompletionArgs),
@@ -25,6 +28,8 @@ pub enum Command {
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
         Command::Plot(args) => commands::plot::run(args),
+        Command::Inspect(args) => commands::inspect::run(args),
+        Command::IndexFile(args) => commands::index_file::run(args),
         Command::Config(args) => commands::config::run(args),
         Command::Completions(args) => commands::shell::completions(args),
         Command::Man(args) => commands::shell::man_pages(args),

@@ -152,6 +152,10 @@ pub struct VariableInfo {
     pub units: String,
     /// From the file's units to `units`.
     pub conversion: Linear,
+    /// Why values cannot be given in `units` (no unit, or one that does not fit) until
+    /// [`assume`](Self::assume) says what they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     pub packing: Packing,
     /// Pressure levels by decreasing pressure [hPa]; empty for a field without levels.
     pub levels: Vec<f64>,

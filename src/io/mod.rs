@@ -12,20 +12,34 @@ pub mod checkpoint;
 pub mod coastlines;
 pub mod events;
 pub mod run_dir;
-mod info;
-mod reader;
-mod time_runs;
 
+// Reading, in the order in which a file is understood.
+mod sniff;
+mod schema;
+mod header;
+mod library;
+mod slabs;
+mod units;
+mod time_axis;
+mod axes;
+mod coordinates;
+mod names;
+mod packing;
+mod cf;
+mod info;
+mod time_runs;
+mod inspect;
+mod probe;
+mod reader;
+mod survey;
+mod cost;
+
+pub use cost::StepCost;
 pub use info::{
     Dimension, FileInfo, Format, GridKind, Linear, Number, Packing, Problem, Role, Severity, VariableInfo,
 };
+pub use inspect::{inspect_file, inspect_files};
+pub use probe::{Indexer, answer_for};
 pub use reader::Reader;
-
-use std::path::Path;
-
-use crate::error::{Error, Result};
-
-/// What is in a file; its data are not read. Safe on damaged and hostile files.
-pub fn inspect_file(path: &Path) -> Result<FileInfo> {
-    Err(Error::run(format!("{}: inspecting is not built yet", path.display())))
-}
+pub use slabs::Slabs;
+pub use survey::{Effort, Survey, problems as survey_problems, survey};
