@@ -2,6 +2,7 @@
 
 use super::super::{Convolution, Real, Slot, Write};
 use super::prepared::Form;
+use super::winograd::{self, Tiling};
 use super::{Cpu, direct, naive};
 use std::any::TypeId;
 
@@ -14,6 +15,15 @@ pub(super) fn forward<T: Real>(cpu: &mut Cpu<T>, s: &Convolution, x: Slot, w: Sl
         return naive::forward(threads, s, x, w_values, y, write);
     }
     let (x, w_values, y) = (single(x), single(w_values), single_mut(y));
+    if s.inputs >= 16
+        && let Some(tiling) = Tiling::of(s)
+    {
+        let len = winograd::transformed_len(set, &tiling, s.inputs, s.outputs);
+        let u = cpu.prepared.get(w, version, Form::Transformed(tiling.side()), s, len, |to| {
+            winograd::transform_weights(threads, set, s, &tiling, w_values, to);
+        });
+        return winograd::forward(threads, set, s, &tiling, x, u, y, write);
+    }
     let len = direct::packed_len(set, s.outputs, s.kernel * s.kernel * s.inputs);
     let packed = cpu.prepared.get(w, version, Form::Panels, s, len, |to| direct::pack(set, s, w_values, to));
     direct::forward(threads, set, s, x, packed, y, write);
@@ -28,6 +38,13 @@ pub(super) fn input_gradient<T: Real>(cpu: &mut Cpu<T>, s: &Convolution, dy: Slo
         return naive::input_gradient(threads, s, dy, w_values, dx);
     }
     let (dy, w_values, dx) = (single(dy), single(w_values), single_mut(dx));
+    if let Some(tiling) = Tiling::of(s) {
+        let len = winograd::transformed_len(set, &tiling, s.outputs, s.inputs);
+        let u = cpu.prepared.get(w, version, Form::TransposedTransformed(tiling.side()), s, len, |to| {
+            winograd::transform_weights_transposed(threads, set, s, &tiling, w_values, to);
+        });
+        return winograd::input_gradient(threads, set, s, &tiling, dy, u, dx);
+    }
     let len = direct::packed_len(set, s.inputs, s.kernel * s.kernel * s.outputs);
     let packed = cpu.prepared.get(w, version, Form::TurnedPanels, s, len, |to| {
         direct::pack_turned(threads, set, s, w_values, to);
@@ -42,6 +59,12 @@ pub(super) fn weight_gradient<T: Real>(cpu: &mut Cpu<T>, s: &Convolution, x: Slo
     let ([x, dy], [dw]) = cpu.arena.views([x, dy], [dw]);
     if !is_single::<T>() {
         return naive::weight_gradient(threads, s, x, dy, dw);
+    }
+    if s.inputs >= 16
+        && let Some(tiling) = Tiling::of(s)
+    {
+        let (x, dy, dw) = (single(x), single(dy), single_mut(dw));
+        return winograd::weight_gradient(threads, set, s, &tiling, (x, dy), dw, &mut cpu.workspace);
     }
     direct::weight_gradient(threads, set, s, single(x), single(dy), single_mut(dw));
 }

@@ -19,6 +19,7 @@ mod simd;
 mod storage;
 mod threads;
 mod vector;
+mod winograd;
 
 pub use instructions::Instructions;
 
@@ -37,6 +38,8 @@ pub struct Cpu<T: Real> {
     threads: Threads,
     instructions: Instructions,
     prepared: Prepared,
+    /// Working memory of operations that need more than a cache holds.
+    workspace: Arena<f32>,
 }
 
 impl<T: Real> Cpu<T> {
@@ -49,7 +52,13 @@ impl<T: Real> Cpu<T> {
     pub fn with_instructions(threads: Option<usize>, instructions: Instructions) -> Result<Self> {
         instructions.check()?;
         let threads = Threads::new(threads)?;
-        Ok(Self { arena: Arena::default(), threads, instructions, prepared: Prepared::default() })
+        Ok(Self {
+            arena: Arena::default(),
+            threads,
+            instructions,
+            prepared: Prepared::default(),
+            workspace: Arena::default(),
+        })
     }
 
     pub fn threads(&self) -> usize {
