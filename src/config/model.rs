@@ -83,4 +83,22 @@ mod tests {
         let even = ModelConfig { kernel: 4, ..ModelConfig::default() };
         assert!(even.architecture(channels).is_err());
     }
+
+    #[test]
+    fn a_network_that_cannot_be_is_refused_with_the_setting_named() {
+        let channels = Channels { prognostic: 3, statics: 0, forcings: 0 };
+        let refused = |change: fn(&mut ModelConfig)| {
+            let mut config = ModelConfig::default();
+            change(&mut config);
+            crate::error::chain(&config.architecture(channels).unwrap_err())
+        };
+        assert!(refused(|c| c.kernel = 4).contains("kernel must be odd, found 4"));
+        assert!(refused(|c| c.kernel = 0).contains("kernel must be odd, found 0"));
+        assert!(refused(|c| c.patch = 3).contains("patch must be 1, 2 or 4, found 3"));
+        assert!(refused(|c| c.hidden = vec![]).contains("layers"));
+        assert!(refused(|c| c.hidden = vec![8, 0]).contains("layer 1"));
+        assert!(refused(|c| c.input_frames = 0).contains("input frames"));
+        assert!(refused(|c| c.dropout = 1.0).contains("dropout must lie in [0, 1), found 1"));
+        assert!(refused(|c| c.dropout = f64::NAN).contains("dropout"));
+    }
 }

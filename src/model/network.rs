@@ -456,3 +456,45 @@ fn input_parities(architecture: &Architecture, geometry: &Geometry) -> Vec<bool>
     odd.resize(architecture.inputs(), false);
     odd
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Edge, cpu::Cpu};
+
+    #[test]
+    fn dropout_silences_its_share_and_keeps_the_mean() {
+        let architecture = Architecture {
+            prognostic: 1,
+            statics: 0,
+            forcings: 0,
+            hidden: vec![900],
+            kernel: 1,
+            patch: 1,
+            layer_norm: false,
+            peepholes: false,
+            residual: true,
+            input_frames: 1,
+            dropout: 0.2,
+        };
+        let geometry = Geometry {
+            rows: 1,
+            columns: 1,
+            periodic: false,
+            north_south: [Edge::Replicate; 2],
+            odd: vec![false],
+        };
+        let mut plan = ArenaPlan::default();
+        let network =
+            Network::<f32>::plan(&mut plan, &architecture, &geometry, 4, 1, Purpose::Train).unwrap();
+        let device = &mut Cpu::<f32>::new(Some(1)).unwrap();
+        device.allocate(&plan).unwrap();
+        network.draw_dropout(device, 1, 1);
+        let mut factors = vec![0.0; 3600];
+        device.download(network.layers[0].factors.unwrap(), &mut factors);
+        let silent = factors.iter().filter(|&&factor| factor == 0.0).count();
+        // Four standard deviations of 3600 draws of 0.2: 96.
+        assert!(silent.abs_diff(720) < 96, "{silent} of 3600");
+        assert!(factors.iter().all(|&factor| factor == 0.0 || factor == 1.25));
+    }
+}
