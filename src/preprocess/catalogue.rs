@@ -1,47 +1,91 @@
 //! Which file holds which quantity at which time, found without reading data.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::plan::{DataPlan, MissingPolicy};
+use sha2::{Digest, Sha256};
+
+use super::coverage::{self, Gap};
+use super::plan::{DataPlan, GridPlan, GridTarget, MissingPolicy, Span};
+use super::regrid::Regrid;
+use super::sources;
+use super::state_reader::StateReader;
+use super::tracks::Track;
 use super::view::{TrainingView, ValidationView, View};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::field::{Layout, State};
-use crate::grid::Orientation;
-use crate::time::{LeadTime, ValidTime};
-
-/// Dates in a row that the files do not hold whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Gap {
-    pub first: ValidTime,
-    pub last: ValidTime,
-    /// How many dates.
-    pub dates: usize,
-    /// Labels of the quantities that are missing.
-    pub quantities: Vec<String>,
-}
+use crate::grid::{Grid, Orientation};
+use crate::io;
+use crate::time::{Calendar, LeadTime, ValidTime};
+use crate::variable::Quantity;
 
 /// (quantity, time) -> (file, index).
 pub struct Catalogue {
     plan: DataPlan,
     layout: Arc<Layout>,
     orientation: Orientation,
+    calendar: Calendar,
+    pub(super) tracks: Vec<Track>,
+    /// Where each channel comes from.
+    pub(super) channels: Vec<Channel>,
+    /// One for each grid of the files that is not that of the layout.
+    pub(super) regrids: Vec<(Grid, Regrid)>,
     times: Vec<ValidTime>,
     gaps: Vec<Gap>,
     notes: Vec<String>,
     fingerprint: String,
+    /// Readers that no thread uses at the moment.
+    idle: Mutex<Vec<StateReader>>,
+}
+
+/// A channel of the layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Channel {
+    pub track: usize,
+    /// Which of the track's quantities.
+    pub quantity: usize,
 }
 
 impl Catalogue {
     /// Indexes the files in parallel and checks that they form one data set.
-    pub fn build(_plan: &DataPlan) -> Result<Arc<Self>> {
-        Err(Error::run("the catalogue is not built yet"))
+    pub fn build(plan: &DataPlan) -> Result<Arc<Self>> {
+        if plan.step.seconds <= 0 {
+            return Err(Error::input(format!("a step of {} is not possible", plan.step)));
+        }
+        let mut notes = Vec::new();
+        let found = sources::find(plan, &mut notes)?;
+        if found.is_empty() {
+            return Err(Error::input("the configuration names no source")
+                .hint("add to [data]: sources = [{ glob = \"files/*.nc\", variable = \"t2m\" }]"));
+        }
+        let orientation =
+            if plan.grid.is_some() { Orientation::default() } else { found[0].variable.orientation };
+        let tracks = Track::group(found, plan.step, plan.duplicates)?;
+        let (channels, quantities) = choose(&tracks, &plan.quantities)?;
+        let (grid, regrids) = grids(&tracks, plan.grid.as_ref())?;
+        let coverage = coverage::find(plan, &tracks, &mut notes)?;
+        let layout = Arc::new(Layout { grid, quantities });
+        let fingerprint = fingerprint(plan, &tracks, &layout);
+        Ok(Arc::new(Self {
+            plan: plan.clone(),
+            layout,
+            orientation,
+            calendar: tracks[0].calendar(),
+            tracks,
+            channels,
+            regrids,
+            times: coverage.times,
+            gaps: coverage.gaps,
+            notes,
+            fingerprint,
+            idle: Mutex::default(),
+        }))
     }
 
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
-    /// How the first source stores its grid.
+    /// How the first source stores its grid; the usual way where fields are regridded.
     pub fn orientation(&self) -> Orientation {
         self.orientation
     }
@@ -51,9 +95,17 @@ impl Catalogue {
         self.plan.step
     }
 
+    pub fn calendar(&self) -> Calendar {
+        self.calendar
+    }
+
     /// The dates that the files hold whole, in order, all of them a whole number of steps apart.
     pub fn times(&self) -> &[ValidTime] {
         &self.times
+    }
+
+    pub fn has(&self, valid: ValidTime) -> bool {
+        self.times.binary_search(&valid).is_ok()
     }
 
     /// Dates missing between the first and the last.
@@ -90,14 +142,146 @@ impl Catalogue {
 
     /// The test span.
     pub fn test(self: &Arc<Self>) -> Result<View> {
-        let span = self.plan.split.as_ref().and_then(|s| s.test);
-        Ok(View::evaluation(self.clone(), "split.test", span.ok_or_else(|| no_span("test"))?))
+        let span = self.plan.split.as_ref().and_then(|s| s.test).ok_or_else(|| no_span("test"))?;
+        Ok(View::evaluation(self.clone(), "split.test", span))
+    }
+
+    /// Any span, for files that are only read; never for learning.
+    pub fn evaluation(self: &Arc<Self>, span: Span) -> View {
+        View::evaluation(self.clone(), "the evaluation span", span)
     }
 
     /// Reads the state of a date: missing values are NaN.
     pub fn read(&self, valid: ValidTime) -> Result<State> {
-        Err(Error::run(format!("{valid}: the catalogue is not built yet")))
+        let mut state = State::missing(self.layout.clone(), valid);
+        let pop = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut reader = pop().unwrap_or_default();
+        // A reader that failed is dropped with its open files.
+        reader.read(self, &mut state)?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+        Ok(state)
     }
+
+    /// A few lines on what was found, for a log.
+    pub fn describe(&self) -> String {
+        let labels: Vec<String> = self.layout.quantities.iter().map(Quantity::to_string).collect();
+        let (first, last) = (self.times[0], self.times[self.times.len() - 1]);
+        let missing: usize = self.gaps.iter().map(|g| g.dates).sum();
+        let gaps = if missing > 0 { format!(", {missing} missing") } else { String::new() };
+        format!(
+            "{} on {}, {} dates from {first} to {last} every {}{gaps}",
+            labels.join(", "),
+            self.layout.grid.describe(),
+            self.times.len(),
+            self.plan.step
+        )
+    }
+}
+
+/// The channels in the order of the configuration.
+fn choose(tracks: &[Track], wanted: &[Quantity]) -> Result<(Vec<Channel>, Vec<Quantity>)> {
+    let all = tracks.iter().enumerate().flat_map(|(track, t)| {
+        t.quantities.iter().enumerate().map(move |(quantity, q)| (Channel { track, quantity }, q.clone()))
+    });
+    let all: Vec<(Channel, Quantity)> = all.collect();
+    if wanted.is_empty() {
+        return Ok(all.into_iter().unzip());
+    }
+    let mut chosen = Vec::new();
+    for quantity in wanted {
+        let one = all.iter().find(|(_, q)| q == quantity).ok_or_else(|| {
+            let labels: Vec<String> = all.iter().map(|(_, q)| q.to_string()).collect();
+            Error::input(format!("no source gives {quantity}"))
+                .hint(format!("they give {}", labels.join(", ")))
+        })?;
+        if chosen.contains(one) {
+            return Err(Error::input(format!("{quantity} is named twice in data.quantities")));
+        }
+        chosen.push(one.clone());
+    }
+    Ok(chosen.into_iter().unzip())
+}
+
+/// The one grid of the data set, and how to get there from the grids of the files.
+fn grids(tracks: &[Track], plan: Option<&GridPlan>) -> Result<(Grid, Vec<(Grid, Regrid)>)> {
+    let parts = || tracks.iter().flat_map(|t| &t.parts);
+    let first = &tracks[0].parts[0];
+    let Some(plan) = plan else {
+        let grid = &first.variable.grid;
+        if let Some(other) = parts().find(|p| !p.variable.grid.matches(grid)) {
+            return Err(Error::input(format!(
+                "the grids differ: {} of {} is {}, {} of {} is {}",
+                first.variable.name,
+                first.file.path.display(),
+                grid.describe(),
+                other.variable.name,
+                other.file.path.display(),
+                other.variable.grid.describe()
+            ))
+            .hint("bring them to one grid: [data] grid = { step = 1.5, south = ..., north = ..., west = ..., east = ... }"));
+        }
+        return Ok((grid.clone(), Vec::new()));
+    };
+    let target = target(&plan.target)?;
+    let mut regrids: Vec<(Grid, Regrid)> = Vec::new();
+    for part in parts() {
+        let grid = &part.variable.grid;
+        if !grid.matches(&target) && !regrids.iter().any(|(known, _)| known.matches(grid)) {
+            let regrid = Regrid::new(grid, &target, plan.method)
+                .context(|| format!("regridding {}", part.file.path.display()))?;
+            regrids.push((grid.clone(), regrid));
+        }
+    }
+    Ok((target, regrids))
+}
+
+fn target(target: &GridTarget) -> Result<Grid> {
+    let points = |first: f64, last: f64, step: f64| -> Vec<f64> {
+        let count = ((last - first) / step + 1e-6).floor() as usize + 1;
+        (0..count).map(|i| first + i as f64 * step).collect()
+    };
+    match target {
+        GridTarget::Region { step, south, north, west, east } => {
+            let east = if east < west { east + 360.0 } else { *east };
+            Grid::new(points(*south, *north, *step), points(*west, east, *step))
+        }
+        GridTarget::Globe { step } => {
+            Grid::new(points(-90.0 + step / 2.0, 90.0, *step), points(0.0, 360.0 - step, *step))
+        }
+        GridTarget::Like(path) => {
+            let info = io::inspect_file(path)?;
+            let variable = info.variables.first().ok_or_else(|| {
+                Error::input(format!("{} holds no field whose grid could be taken", path.display()))
+            })?;
+            Ok(variable.grid.clone())
+        }
+    }
+}
+
+fn fingerprint(plan: &DataPlan, tracks: &[Track], layout: &Layout) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |text: String| {
+        hash.update(text.as_bytes());
+        hash.update([0]);
+    };
+    for track in tracks {
+        for part in &track.parts {
+            let name = part.file.path.file_name().unwrap_or_default().to_string_lossy();
+            let v = &part.variable;
+            add(format!("{name} {} {} {:?} {:?}", part.file.fingerprint, v.name, part.levels, v.conversion));
+        }
+    }
+    for quantity in &layout.quantities {
+        add(quantity.to_string());
+    }
+    add(format!(
+        "{:?} {:?} {:?} {}",
+        layout.grid,
+        plan.grid.as_ref().map(|g| g.method),
+        plan.duplicates,
+        plan.step
+    ));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn no_span(name: &str) -> Error {

@@ -1,14 +1,17 @@
-//! Normalised batches, decoded ahead of the training step.
+//! Normalised batches, prepared ahead of the training step.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::frames::Frames;
 use super::inputs::Inputs;
 use super::normalizer::Normalizer;
+use super::prefetch::Prefetch;
 use super::view::{TrainingView, View};
+use super::windows;
 use crate::error::{Error, Result};
-use crate::time::InitTime;
+use crate::time::{InitTime, ValidTime};
 
 /// How to cut windows and batches.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,14 +22,14 @@ pub struct LoaderPlan {
     /// Windows in a batch.
     pub batch: usize,
     pub seed: u64,
-    /// Background threads.
+    /// Background threads; 0: each batch is prepared when it is asked for.
     pub threads: usize,
     /// A normalised data set up to this size is kept in memory [bytes].
     pub memory: usize,
 }
 
 /// Windows of `input_frames + lead_steps` normalised frames.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     /// `[frame, batch, lat, lon, channel]`
     pub frames: Vec<f32>,
@@ -41,29 +44,55 @@ pub struct Batch {
 }
 
 /// Where a loader stands: the next batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Position {
     pub epoch: u64,
     pub batch: u64,
 }
 
-/// Endless shuffled batches of the training span.
+/// Endless shuffled batches of the training span. Windows never leave it and never cross a gap. The last windows of an
+/// epoch that do not fill a batch are left out; each epoch leaves out others.
 pub struct Loader {
+    plan: LoaderPlan,
+    frames: Arc<Frames>,
+    starts: Vec<ValidTime>,
+    /// The batch that is given next.
     position: Position,
+    /// The batch that is asked for next.
+    ahead: Position,
+    /// The order of the epoch `ahead`.
+    order: Option<(u64, Vec<u32>)>,
+    prefetch: Prefetch,
 }
 
 impl Loader {
     pub fn new(
-        _training: &TrainingView,
-        _normalizer: Arc<Normalizer>,
-        _inputs: Arc<Inputs>,
-        _plan: &LoaderPlan,
+        training: &TrainingView,
+        normalizer: Arc<Normalizer>,
+        inputs: Arc<Inputs>,
+        plan: &LoaderPlan,
     ) -> Result<Self> {
-        Err(Error::run("the loader is not built yet"))
+        let frames = Arc::new(Frames::new(training.view(), normalizer, inputs, plan.memory)?);
+        let mut loader = Self {
+            plan: plan.clone(),
+            prefetch: Prefetch::new(frames.clone(), plan.threads)?,
+            frames,
+            starts: Vec::new(),
+            position: Position::default(),
+            ahead: Position::default(),
+            order: None,
+        };
+        loader.cut()?;
+        Ok(loader)
+    }
+
+    /// Windows in all.
+    pub fn windows(&self) -> usize {
+        self.starts.len()
     }
 
     pub fn batches_per_epoch(&self) -> u64 {
-        0
+        (self.starts.len() / self.plan.batch) as u64
     }
 
     /// The batch that [`next`](Iterator::next) gives.
@@ -73,12 +102,60 @@ impl Loader {
 
     /// Continues there.
     pub fn seek(&mut self, position: Position) {
-        self.position = position;
+        self.prefetch.clear();
+        self.position = self.wrapped(position);
+        self.ahead = self.position;
     }
 
-    /// Changes the length of the rollout (a curriculum); the epoch goes on at its start.
-    pub fn set_lead_steps(&mut self, _lead_steps: usize) -> Result<()> {
+    /// Changes the length of the rollout (a curriculum). The position stays, unless the epoch has fewer batches now:
+    /// then the next one starts.
+    pub fn set_lead_steps(&mut self, lead_steps: usize) -> Result<()> {
+        if lead_steps != self.plan.lead_steps {
+            self.plan.lead_steps = lead_steps;
+            self.cut()?;
+        }
         Ok(())
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        let length = check(&self.plan)?;
+        self.starts = windows::starts(self.frames.times(), length, self.frames.step());
+        if self.starts.len() < self.plan.batch {
+            return Err(Error::input(format!(
+                "split.train holds {} windows of {length} dates without gaps, a batch needs {}",
+                self.starts.len(),
+                self.plan.batch
+            ))
+            .hint("use a smaller batch, fewer lead steps, or a longer training span"));
+        }
+        self.order = None;
+        self.seek(self.position);
+        Ok(())
+    }
+
+    fn wrapped(&self, position: Position) -> Position {
+        if position.batch < self.batches_per_epoch() {
+            position
+        } else {
+            Position { epoch: position.epoch + 1, batch: 0 }
+        }
+    }
+
+    fn after(&self, position: Position) -> Position {
+        self.wrapped(Position { batch: position.batch + 1, ..position })
+    }
+
+    /// The first dates of the windows of the batch `ahead`.
+    fn ask(&mut self) -> Vec<ValidTime> {
+        let Position { epoch, batch } = self.ahead;
+        let order = match self.order.take() {
+            Some((known, order)) if known == epoch => order,
+            _ => windows::shuffled(self.starts.len(), self.plan.seed, epoch),
+        };
+        let from = batch as usize * self.plan.batch;
+        let chosen = order[from..from + self.plan.batch].iter().map(|&i| self.starts[i as usize]).collect();
+        self.order = Some((epoch, order));
+        chosen
     }
 }
 
@@ -86,36 +163,103 @@ impl Iterator for Loader {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
-        None
+        while self.prefetch.has_room() {
+            let starts = self.ask();
+            self.prefetch.ask(Request::new(&self.plan, starts));
+            self.ahead = self.after(self.ahead);
+        }
+        self.position = self.after(self.position);
+        self.prefetch.take()
     }
 }
 
 /// Every window of a view once, in order. Forecasts start and end inside the view; input frames may lie before it.
-pub struct EvaluationWindows {}
+pub struct EvaluationWindows {
+    plan: LoaderPlan,
+    starts: Vec<ValidTime>,
+    /// The window that is asked for next.
+    ahead: usize,
+    prefetch: Prefetch,
+}
 
 impl EvaluationWindows {
     pub fn new(
-        _view: &View,
-        _normalizer: Arc<Normalizer>,
-        _inputs: Arc<Inputs>,
-        _plan: &LoaderPlan,
+        view: &View,
+        normalizer: Arc<Normalizer>,
+        inputs: Arc<Inputs>,
+        plan: &LoaderPlan,
     ) -> Result<Self> {
-        Err(Error::run("the loader is not built yet"))
+        let length = check(plan)?;
+        let step = view.catalogue().step();
+        let frames = Arc::new(Frames::new(
+            &view.with_history(plan.input_frames - 1),
+            normalizer,
+            inputs,
+            plan.memory,
+        )?);
+        let mut starts = windows::starts(frames.times(), length, step);
+        starts.retain(|start| view.span().contains(start.after(step.times(plan.input_frames - 1))));
+        if starts.is_empty() {
+            return Err(Error::input(format!(
+                "{} ({}) holds no window of {length} dates without gaps",
+                view.name(),
+                view.span()
+            ))
+            .hint("use fewer lead steps or a longer span"));
+        }
+        let prefetch = Prefetch::new(frames, plan.threads)?;
+        Ok(Self { plan: plan.clone(), starts, ahead: 0, prefetch })
     }
 
     /// Windows in all.
     pub fn windows(&self) -> usize {
-        0
+        self.starts.len()
     }
 
     /// Starts again at the first window.
-    pub fn rewind(&mut self) {}
+    pub fn rewind(&mut self) {
+        self.prefetch.clear();
+        self.ahead = 0;
+    }
 }
 
 impl Iterator for EvaluationWindows {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Result<Batch>> {
-        None
+        while self.ahead < self.starts.len() && self.prefetch.has_room() {
+            let until = (self.ahead + self.plan.batch).min(self.starts.len());
+            let starts = self.starts[self.ahead..until].to_vec();
+            self.prefetch.ask(Request::new(&self.plan, starts));
+            self.ahead = until;
+        }
+        self.prefetch.take()
     }
+}
+
+/// A batch to prepare.
+pub(super) struct Request {
+    /// First dates of its windows; fewer than `batch` are filled up with the last.
+    pub starts: Vec<ValidTime>,
+    pub batch: usize,
+    pub input_frames: usize,
+    pub length: usize,
+}
+
+impl Request {
+    fn new(plan: &LoaderPlan, starts: Vec<ValidTime>) -> Self {
+        let length = plan.input_frames + plan.lead_steps;
+        Self { starts, batch: plan.batch, input_frames: plan.input_frames, length }
+    }
+}
+
+/// The dates of a window.
+fn check(plan: &LoaderPlan) -> Result<usize> {
+    if plan.input_frames == 0 || plan.lead_steps == 0 || plan.batch == 0 {
+        return Err(Error::input(format!(
+            "a batch of {} windows of {} input frames and {} steps is empty",
+            plan.batch, plan.input_frames, plan.lead_steps
+        )));
+    }
+    Ok(plan.input_frames + plan.lead_steps)
 }

@@ -6,16 +6,26 @@
 //! forcings; [`EvaluationWindows`] walks through a [`View`] in order.
 
 mod catalogue;
+mod coverage;
+mod filling;
+mod frames;
 mod inputs;
 mod loader;
 mod normalizer;
 mod plan;
+mod prefetch;
 pub mod regrid;
 pub mod solar;
+mod sources;
+mod state_reader;
 mod statics;
+mod statistics;
+mod tracks;
 mod view;
+mod windows;
 
-pub use catalogue::{Catalogue, Gap};
+pub use catalogue::Catalogue;
+pub use coverage::Gap;
 pub use inputs::{Forcing, Inputs, InputsPlan};
 pub use loader::{Batch, EvaluationWindows, Loader, LoaderPlan, Position};
 pub use normalizer::{Normalizer, NormalizerPlan};

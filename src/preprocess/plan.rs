@@ -38,6 +38,8 @@ pub struct SourcePlan {
     pub rename: Option<String>,
     /// The unit that the numbers really have.
     pub unit: Option<String>,
+    /// What an accumulated value covers, where the file does not say it.
+    pub period: Option<LeadTime>,
 }
 
 /// Half-open: `start <= valid < end`.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::catalogue::Catalogue;
 use super::plan::Span;
 use crate::climatology::{Climatology, ClimatologyFit, ClimatologyKind};
@@ -26,18 +28,20 @@ pub struct View {
     /// `split.train`, ... : for errors.
     name: &'static str,
     span: Span,
-    reaches_back: bool,
+    /// The first date that may be read.
+    earliest: ValidTime,
 }
 
 impl View {
     /// For training: strictly inside.
     pub(super) fn strict(catalogue: Arc<Catalogue>, name: &'static str, span: Span) -> TrainingView {
-        TrainingView(Self { catalogue, name, span, reaches_back: false })
+        TrainingView(Self { catalogue, name, span, earliest: span.start })
     }
 
     /// For evaluation: input frames may lie before the span.
     pub(super) fn evaluation(catalogue: Arc<Catalogue>, name: &'static str, span: Span) -> Self {
-        Self { catalogue, name, span, reaches_back: true }
+        let earliest = ValidTime::new(i64::MIN, span.start.calendar);
+        Self { catalogue, name, span, earliest }
     }
 
     pub fn span(&self) -> Span {
@@ -54,18 +58,55 @@ impl View {
 
     /// The dates of the span that the files hold whole, in order.
     pub fn times(&self) -> &[ValidTime] {
+        self.between(self.span.start)
+    }
+
+    /// `split.train`, `split.validation`, ...
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether this view may see a date.
+    pub fn may_read(&self, valid: ValidTime) -> bool {
+        valid < self.span.end && valid >= self.earliest
+    }
+
+    /// The dates that this view may see and the files hold whole, in order.
+    pub(super) fn visible_times(&self) -> &[ValidTime] {
+        self.between(self.earliest)
+    }
+
+    /// This view with at most `steps` of what lies before it.
+    pub(super) fn with_history(&self, steps: usize) -> Self {
+        let before = self.catalogue.step().times(steps).seconds;
+        let start = ValidTime::new(self.span.start.seconds - before, self.span.start.calendar);
+        Self { earliest: self.earliest.max(start), ..self.clone() }
+    }
+
+    fn between(&self, start: ValidTime) -> &[ValidTime] {
         let times = self.catalogue.times();
-        let from = times.partition_point(|t| *t < self.span.start);
+        let from = times.partition_point(|t| *t < start);
         let until = times.partition_point(|t| *t < self.span.end);
         &times[from..until.max(from)]
     }
 
     /// Reads a state as the files hold it; an error for a date that this view may not see.
     pub fn read(&self, valid: ValidTime) -> Result<State> {
-        if valid >= self.span.end || (valid < self.span.start && !self.reaches_back) {
+        if !self.may_read(valid) {
             return Err(Error::run(format!("{valid} lies outside {} ({})", self.name, self.span)));
         }
         self.catalogue.read(valid)
+    }
+
+    /// Calls `each` with every state of the span, in order; a few are read at a time, in parallel.
+    pub fn visit(&self, mut each: impl FnMut(&State) -> Result<()>) -> Result<()> {
+        for block in self.times().chunks(rayon::current_num_threads().max(1)) {
+            let states: Vec<Result<State>> = block.par_iter().map(|&valid| self.read(valid)).collect();
+            for state in states {
+                each(&state?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Every state of the span, in order.
@@ -99,8 +140,6 @@ impl std::ops::Deref for ValidationView {
 /// The climatology of the training span in physical units: what forecasts are compared with.
 pub fn fit_climatology(training: &TrainingView, kind: ClimatologyKind) -> Result<Climatology> {
     let mut fit = ClimatologyFit::new(training.layout().clone(), kind);
-    for state in training.states() {
-        fit.add(&state?)?;
-    }
+    training.visit(|state| fit.add(state))?;
     fit.finish()
 }

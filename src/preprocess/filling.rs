@@ -1,0 +1,132 @@
+//! Missing dates and missing values: refused, bridged in time, or left out, as the configuration says.
+
+use super::plan::{LONGEST_BRIDGE, MissingPolicy};
+use super::view::View;
+use crate::error::{Error, Result};
+use crate::field::State;
+use crate::time::ValidTime;
+
+/// Gives states without holes: every value is there, but for points that are always missing.
+pub struct Filling<'a> {
+    pub view: &'a View,
+    /// `[lat, lon, channel]`: 0 where a quantity is always missing.
+    pub mask: Option<&'a [f32]>,
+}
+
+impl Filling<'_> {
+    /// The dates that may be asked for, as far as the catalogue knows without reading: those that the files hold whole
+    /// and, under `missing = "interpolate"`, those with neighbours near enough on both sides.
+    pub fn times(&self) -> Vec<ValidTime> {
+        let times = self.view.visible_times();
+        let step = self.view.catalogue().step();
+        if self.view.catalogue().missing() != MissingPolicy::Interpolate {
+            return times.to_vec();
+        }
+        let mut bridged = Vec::with_capacity(times.len());
+        for (i, &valid) in times.iter().enumerate() {
+            bridged.push(valid);
+            let Some(next) = times.get(i + 1) else { break };
+            let steps = (next.since(valid).seconds / step.seconds) as usize;
+            if steps <= LONGEST_BRIDGE + 1 {
+                bridged.extend((1..steps).map(|k| valid.after(step.times(k))));
+            }
+        }
+        bridged
+    }
+
+    /// The state of a date with its holes filled; an error, naming quantity and date, when they cannot be.
+    pub fn read(&self, valid: ValidTime) -> Result<State> {
+        let catalogue = self.view.catalogue();
+        let bridges = catalogue.missing() == MissingPolicy::Interpolate;
+        let mut state = if bridges && !catalogue.has(valid) {
+            State::missing(catalogue.layout().clone(), valid)
+        } else {
+            self.view.read(valid)?
+        };
+        let holes = self.holes(&state);
+        if holes.is_empty() {
+            return Ok(state);
+        }
+        let before = if bridges { self.neighbours(valid, &holes, Side::Before)? } else { Vec::new() };
+        let after = if bridges { self.neighbours(valid, &holes, Side::After)? } else { Vec::new() };
+        let mut open = Vec::new();
+        let values = state.values.as_slice_mut().ok_or_else(|| Error::run("a state must be contiguous"))?;
+        for (i, &hole) in holes.iter().enumerate() {
+            match (before.get(i).copied().flatten(), after.get(i).copied().flatten()) {
+                (Some((a, x)), Some((b, y))) => {
+                    let (a, b) = (f64::from(a), f64::from(b));
+                    values[hole] = ((f64::from(x) * b + f64::from(y) * a) / (a + b)) as f32;
+                }
+                _ => open.push(hole),
+            }
+        }
+        if open.is_empty() { Ok(state) } else { Err(self.refuse(&state, &open, bridges)) }
+    }
+
+    /// Whether a date has no holes.
+    pub fn is_whole(&self, valid: ValidTime) -> Result<bool> {
+        Ok(self.holes(&self.view.read(valid)?).is_empty())
+    }
+
+    /// Where values are missing that should be there.
+    fn holes(&self, state: &State) -> Vec<usize> {
+        let is_masked = |i: usize| self.mask.is_some_and(|mask| mask[i] == 0.0);
+        let missing = state.values.iter().enumerate().filter(|(i, x)| !x.is_finite() && !is_masked(*i));
+        missing.map(|(i, _)| i).collect()
+    }
+
+    /// For each hole the nearest value on one side, and how many steps away it is.
+    fn neighbours(&self, valid: ValidTime, holes: &[usize], side: Side) -> Result<Vec<Option<(u32, f32)>>> {
+        let step = self.view.catalogue().step();
+        let mut found = vec![None; holes.len()];
+        for k in 1..=LONGEST_BRIDGE {
+            let away = step.times(k);
+            let neighbour = match side {
+                Side::Before => ValidTime::new(valid.seconds - away.seconds, valid.calendar),
+                Side::After => valid.after(away),
+            };
+            if !self.view.may_read(neighbour) || !self.view.catalogue().has(neighbour) {
+                continue;
+            }
+            let state = self.view.read(neighbour)?;
+            let values = state.values.as_slice().ok_or_else(|| Error::run("a state must be contiguous"))?;
+            for (found, &hole) in found.iter_mut().zip(holes) {
+                if found.is_none() && values[hole].is_finite() {
+                    *found = Some((k as u32, values[hole]));
+                }
+            }
+            if found.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn refuse(&self, state: &State, holes: &[usize], bridged: bool) -> Error {
+        let layout = &state.layout;
+        let channels = layout.channels();
+        let (channel, point) = (holes[0] % channels, holes[0] / channels);
+        let count = holes.iter().filter(|hole| *hole % channels == channel).count();
+        let (row, column) = (point / layout.grid.columns(), point % layout.grid.columns());
+        let how = if bridged { ", and no neighbour in time has them" } else { "" };
+        Error::input(format!(
+            "{} at {} is missing at {count} of {} points (first at {} N, {} E) where other dates have values{how}",
+            layout.quantities[channel],
+            state.valid,
+            layout.grid.points(),
+            layout.grid.latitude[row],
+            layout.grid.longitude[column]
+        ))
+        .hint(if bridged {
+            "set [data] missing = \"skip\" to leave out every window that contains such a date"
+        } else {
+            "set [data] missing = \"interpolate\" to bridge it in time, or \"skip\" to leave out every window with it"
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Before,
+    After,
+}
