@@ -215,7 +215,8 @@ impl SplitConfig {
                 .and_then(|start| Span::new(start, parse(end)?))
                 .context(|| format!("data.split.{name}"))
         };
-        let optional = |name: &str, dates: &Option<[String; 2]>| dates.as_ref().map(|d| span(name, d)).transpose();
+        let optional =
+            |name: &str, dates: &Option<[String; 2]>| dates.as_ref().map(|d| span(name, d)).transpose();
         Split::new(
             span("train", &self.train)?,
             optional("validation", &self.validation)?,
@@ -238,7 +239,8 @@ impl GridConfig {
             }
             (Some(step), Some(south), Some(north), Some(west), Some(east), None) => {
                 let width = (east - west).rem_euclid(360.0);
-                if !(step > 0.0 && south + step <= north && width >= step && south >= -90.0 && north <= 90.0) {
+                if !(step > 0.0 && south + step <= north && width >= step && south >= -90.0 && north <= 90.0)
+                {
                     return Err(Error::input(format!(
                         "data.grid: {south} to {north} N and {west} to {east} E in steps of {step} is not a grid"
                     ))
@@ -283,7 +285,9 @@ impl InputConfig {
         ];
         for (name, field, config) in &given {
             if config.is_some() && !self.statics.contains(field) {
-                return Err(Error::input(format!("input.{name} names a file, but input.statics does not list '{name}'")));
+                return Err(Error::input(format!(
+                    "input.{name} names a file, but input.statics does not list '{name}'"
+                )));
             }
         }
         let mut statics: Vec<StaticPlan> = Vec::new();
@@ -291,7 +295,8 @@ impl InputConfig {
             if statics.iter().any(|s| s.field == field) {
                 return Err(Error::input(format!("input.statics lists '{}' twice", field.channels()[0])));
             }
-            let config = given.iter().find(|(_, f, _)| *f == field).and_then(|(_, _, config)| config.as_ref());
+            let config =
+                given.iter().find(|(_, f, _)| *f == field).and_then(|(_, _, config)| config.as_ref());
             statics.push(StaticPlan { field, file: config.map(file) });
         }
         for (i, forcing) in self.forcings.iter().enumerate() {
@@ -348,8 +353,13 @@ mod tests {
             assert_ne!(text, EUROPE);
             crate::error::chain(&data(&text).plan().unwrap_err())
         };
-        assert!(refused("\"2007-10-19\", \"2008-10-19\"", "\"2007-10-18\", \"2008-10-19\"").contains("overlap"));
-        assert!(refused("\"2008-10-19\", \"2011-01-01\"", "\"2011-01-01\", \"2011-01-01\"").contains("split.test"));
+        assert!(
+            refused("\"2007-10-19\", \"2008-10-19\"", "\"2007-10-18\", \"2008-10-19\"").contains("overlap")
+        );
+        assert!(
+            refused("\"2008-10-19\", \"2011-01-01\"", "\"2011-01-01\", \"2011-01-01\"")
+                .contains("split.test")
+        );
         assert!(refused("2000-01-01", "2000-02-30").contains("split.train"));
         assert!(refused("step = \"1d\"", "").contains("data.step"));
         assert!(refused("level = 850", "level = -1").contains("pressure level"));
@@ -358,7 +368,10 @@ mod tests {
             let grid = format!("step = \"1d\"\ngrid = {grid}");
             assert!(refused("step = \"1d\"", &grid).contains("data.grid"), "{grid}");
         }
-        assert!(toml::from_str::<DataConfig>("sources = [{ glob = \"a\", variable = \"b\", levle = 3 }]").is_err());
+        assert!(
+            toml::from_str::<DataConfig>("sources = [{ glob = \"a\", variable = \"b\", levle = 3 }]")
+                .is_err()
+        );
     }
 
     #[test]
@@ -367,7 +380,8 @@ mod tests {
             let config: InputConfig = toml::from_str(text).unwrap();
             config.normalizer().and(config.inputs(&DataConfig::default()))
         };
-        let plan = inputs("statics = [\"land_sea_mask\", \"orography\"]\norography = { file = \"o.nc\" }").unwrap();
+        let plan =
+            inputs("statics = [\"land_sea_mask\", \"orography\"]\norography = { file = \"o.nc\" }").unwrap();
         assert_eq!(plan.statics[1].file.as_ref().unwrap().path, Path::new("o.nc"));
         assert!(inputs("orography = { file = \"o.nc\" }").is_err());
         assert!(inputs("statics = [\"longitude\", \"longitude\"]").is_err());

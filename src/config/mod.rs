@@ -3,6 +3,7 @@
 //! The command line wins over the file, the file over the defaults. A key that is not known is an error which names the
 //! nearest one that is.
 
+pub mod data;
 pub mod forecast;
 pub mod model;
 pub mod train;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Error, Result};
 
+pub use data::{DataConfig, InputConfig};
 pub use forecast::ForecastConfig;
 pub use model::ModelConfig;
 pub use train::{LossConfig, TrainConfig};
@@ -23,6 +25,8 @@ pub use verify::VerifyConfig;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    pub data: DataConfig,
+    pub input: InputConfig,
     pub model: ModelConfig,
     pub train: TrainConfig,
     pub loss: LossConfig,
