@@ -19,6 +19,7 @@ pub enum Command {
     #[command(hide = true)]
     IndexFile(commands::index_file::Args),
     Plot(commands::plot::Args),
+    Bench(commands::bench::Args),
     Config(commands::config::Args),
     Completions(commands::shell::CompletionArgs),
     Man(commands::shell::ManArgs),
@@ -30,6 +31,7 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Plot(args) => commands::plot::run(args),
         Command::Inspect(args) => commands::inspect::run(args),
         Command::IndexFile(args) => commands::index_file::run(args),
+        Command::Bench(args) => commands::bench::run(args),
         Command::Config(args) => commands::config::run(args),
         Command::Completions(args) => commands::shell::completions(args),
         Command::Man(args) => commands::shell::man_pages(args),

@@ -1,0 +1,290 @@
+//! `wxsim bench [network]`: whole training steps and forecasts of some usual networks.
+
+use serde::Serialize;
+
+use super::{Machine, Measure, Times, numbers, peak_memory, print};
+use crate::device::cpu::Cpu;
+use crate::device::{AdamW, ArenaPlan, Device, Edge, Loss, Slot};
+use crate::error::{Error, Result};
+use crate::model::{Architecture, GATES, Geometry, Network, Purpose};
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// Only these: europe, europe7, wb5.6-small, wb5.6-patch2.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    config: Vec<String>,
+    #[command(flatten)]
+    measure: Measure,
+}
+
+/// A network by its inner shapes: patches are already folded into channels.
+#[derive(Debug, Clone, Copy)]
+struct Config {
+    name: &'static str,
+    channels: usize,
+    hidden: usize,
+    layers: usize,
+    kernel: usize,
+    batch: usize,
+    rows: usize,
+    columns: usize,
+    periodic: bool,
+    /// Analyses that a forecast starts from, and predictions.
+    frames: usize,
+    leads: usize,
+}
+
+/// Europe: 21 x 24 points of a region; wb5.6: the whole earth at 5.6 degrees, and in patches of 2 x 2.
+const CONFIGS: [Config; 4] = [
+    Config {
+        name: "europe",
+        channels: 3,
+        hidden: 32,
+        layers: 2,
+        kernel: 3,
+        batch: 16,
+        rows: 21,
+        columns: 24,
+        periodic: false,
+        frames: 4,
+        leads: 3,
+    },
+    Config {
+        name: "europe7",
+        channels: 3,
+        hidden: 32,
+        layers: 3,
+        kernel: 7,
+        batch: 16,
+        rows: 21,
+        columns: 24,
+        periodic: false,
+        frames: 2,
+        leads: 2,
+    },
+    Config {
+        name: "wb5.6-small",
+        channels: 4,
+        hidden: 64,
+        layers: 2,
+        kernel: 3,
+        batch: 4,
+        rows: 32,
+        columns: 64,
+        periodic: true,
+        frames: 4,
+        leads: 4,
+    },
+    Config {
+        name: "wb5.6-patch2",
+        channels: 4,
+        hidden: 128,
+        layers: 4,
+        kernel: 5,
+        batch: 1,
+        rows: 16,
+        columns: 32,
+        periodic: true,
+        frames: 4,
+        leads: 4,
+    },
+];
+
+#[derive(Serialize)]
+struct Row<'a> {
+    config: &'a str,
+    batch: usize,
+    train_milliseconds: Times,
+    train_gflops: f64,
+    /// A forecast of one sample: all analyses and predictions.
+    rollout_milliseconds: Times,
+    rollout_gflops: f64,
+    /// Of this process so far.
+    peak_mib: Option<f64>,
+    #[serde(flatten)]
+    machine: &'a Machine,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let measure = &args.measure;
+    measure.check()?;
+    for name in &args.config {
+        if !CONFIGS.iter().any(|config| config.name == name) {
+            let known = CONFIGS.map(|config| config.name).join(", ");
+            return Err(Error::input(format!("no bench is called '{name}'")).hint(format!("one of {known}")));
+        }
+    }
+    for config in CONFIGS.iter().filter(|c| args.config.is_empty() || args.config.iter().any(|n| n == c.name))
+    {
+        let mut device = measure.device::<f32>()?;
+        let machine = Machine::of(&device);
+        let training = Training::plan(config, &mut device)?;
+        let train = measure.times(|| training.step(&mut device));
+        let forecast = Forecast::plan(config, &mut device)?;
+        let rollout = measure.times(|| forecast.run(&mut device));
+        let flops = config.flops();
+        let row = Row {
+            config: config.name,
+            batch: config.batch,
+            train_milliseconds: train,
+            train_gflops: train.rate(3.0 * flops * config.batch as f64),
+            rollout_milliseconds: rollout,
+            rollout_gflops: rollout.rate(flops),
+            peak_mib: peak_memory(),
+            machine: &machine,
+        };
+        let sentence = format!(
+            "{:13} training step of {:2} {:8.1} ms ({:.1} to {:.1}) {:4.0} GFLOP/s   forecast of one {:8.2} ms ({:.2} to \
+             {:.2}) {:4.0} GFLOP/s   peak {:.0} MiB, {}",
+            config.name,
+            config.batch,
+            train.median,
+            train.min,
+            train.max,
+            row.train_gflops,
+            rollout.median,
+            rollout.min,
+            rollout.max,
+            row.rollout_gflops,
+            row.peak_mib.unwrap_or(f64::NAN),
+            machine.device,
+        );
+        print(measure, &row, &sentence)?;
+    }
+    Ok(())
+}
+
+impl Config {
+    /// Operations of the convolutions of one sample's forecast, written out as the equations have them; a training
+    /// step counts three times as many a sample.
+    fn flops(&self) -> f64 {
+        let points = (self.rows * self.columns) as f64;
+        let taps = (self.kernel * self.kernel) as f64;
+        let gates = (GATES * self.hidden) as f64;
+        let inputs: usize =
+            (0..self.layers).map(|l| if l == 0 { self.channels } else { self.hidden } + self.hidden).sum();
+        let head = (self.hidden * self.channels) as f64;
+        2.0 * points * (taps * gates * inputs as f64 + head) * (self.frames + self.leads - 1) as f64
+    }
+
+    fn network(&self, arena: &mut ArenaPlan, batch: usize, purpose: Purpose) -> Result<Network<f32>> {
+        let architecture = Architecture {
+            prognostic: self.channels,
+            statics: 0,
+            forcings: 0,
+            hidden: vec![self.hidden; self.layers],
+            kernel: self.kernel,
+            patch: 1,
+            layer_norm: false,
+            peepholes: false,
+            residual: false,
+            input_frames: self.frames,
+            dropout: 0.0,
+        };
+        let pole = Edge::Pole { row_on_pole: false };
+        let geometry = Geometry {
+            rows: self.rows,
+            columns: self.columns,
+            periodic: self.periodic,
+            north_south: [if self.periodic { pole } else { Edge::Replicate }; 2],
+            odd: vec![false; self.channels],
+        };
+        Network::plan(arena, &architecture, &geometry, batch, self.leads, purpose)
+    }
+}
+
+/// A network, its loss and its optimiser.
+struct Training {
+    network: Network<f32>,
+    leads: usize,
+    loss: Loss,
+    optimiser: AdamW,
+}
+
+impl Training {
+    fn plan(config: &Config, device: &mut Cpu<f32>) -> Result<Self> {
+        let mut arena = ArenaPlan::default();
+        let network = config.network(&mut arena, config.batch, Purpose::Train)?;
+        let slots = network.slots();
+        let state = config.batch * config.rows * config.columns * config.channels;
+        let mut ones = |len| (arena.slot(len), vec![1.0; len]);
+        let weights = [ones(config.rows), ones(config.channels), ones(config.leads)];
+        let loss = Loss {
+            leads: config.leads,
+            images: config.batch,
+            rows: config.rows,
+            columns: config.columns,
+            channels: config.channels,
+            huber: None,
+            scale: 1.0 / (config.leads * state) as f64,
+            prediction: slots.predictions,
+            truth: slots.frames.part(config.frames * state, config.leads * state),
+            row_weights: weights[0].0,
+            channel_weights: weights[1].0,
+            lead_weights: weights[2].0,
+            mask: None,
+            values: arena.slot(config.leads),
+            gradient: Some(slots.prediction_gradients),
+        };
+        let [first, second] = [(); 2].map(|()| arena.slot(network.weights().len()));
+        let settings = arena.slot(4);
+        let optimiser = AdamW {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            decay: 0.01,
+            parameter: network.weights(),
+            gradient: network.gradients(),
+            first,
+            second,
+            settings,
+        };
+        device.allocate(&arena)?;
+        network.prepare(device);
+        network.initialise(device, 1);
+        for (slot, ones) in weights {
+            device.upload(slot, &ones);
+        }
+        device.upload(settings, &[1e-3, 1.0, 10.0, 1000.0]);
+        device.upload(slots.frames, &numbers(slots.frames.len()));
+        Ok(Self { network, leads: config.leads, loss, optimiser })
+    }
+
+    fn step(&self, device: &mut Cpu<f32>) {
+        device.zero(self.network.gradients());
+        self.network.forward(device, self.leads);
+        device.loss(&self.loss);
+        self.network.backward(device, self.leads);
+        device.adamw(&self.optimiser);
+    }
+}
+
+/// A network that forecasts one sample.
+struct Forecast {
+    network: Network<f32>,
+    leads: usize,
+    predictions: Slot,
+}
+
+impl Forecast {
+    fn plan(config: &Config, device: &mut Cpu<f32>) -> Result<Self> {
+        let mut arena = ArenaPlan::default();
+        let network = config.network(&mut arena, 1, Purpose::Forecast)?;
+        device.allocate(&arena)?;
+        network.prepare(device);
+        network.initialise(device, 1);
+        let slots = network.slots();
+        device.upload(slots.frames, &numbers(slots.frames.len()));
+        let predictions = slots.predictions;
+        Ok(Self { network, leads: config.leads, predictions })
+    }
+
+    fn run(&self, device: &mut Cpu<f32>) {
+        let mut state = vec![0.0; self.predictions.len()];
+        self.network.warm_up(device);
+        for _ in 0..self.leads {
+            self.network.step(device);
+            device.download(self.predictions, &mut state);
+        }
+    }
+}
