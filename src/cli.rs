@@ -18,6 +18,8 @@ pub enum Command {
     Inspect(commands::inspect::Args),
     #[command(hide = true)]
     IndexFile(commands::index_file::Args),
+    Forecast(commands::forecast::Args),
+    Verify(commands::verify::Args),
     Plot(commands::plot::Args),
     Bench(commands::bench::Args),
     Config(commands::config::Args),
@@ -28,6 +30,8 @@ pub enum Command {
 /// Runs one command.
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
+        Command::Forecast(args) => commands::forecast::run(args),
+        Command::Verify(args) => commands::verify::run(args),
         Command::Plot(args) => commands::plot::run(args),
         Command::Inspect(args) => commands::inspect::run(args),
         Command::IndexFile(args) => commands::index_file::run(args),

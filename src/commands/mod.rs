@@ -2,7 +2,14 @@
 
 pub mod bench;
 pub mod config;
+pub mod forecast;
 pub mod index_file;
+mod inputs;
 pub mod inspect;
 pub mod plot;
+mod progress;
+mod run_folder;
+mod score_table;
+mod scoring;
 pub mod shell;
+pub mod verify;

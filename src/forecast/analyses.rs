@@ -37,9 +37,13 @@ impl Analyses {
 
     /// Times whose analysis, and all input frames before it, are there; ascending.
     pub fn usable(&self) -> Vec<InitTime> {
-        let times = self.catalogue.times();
-        let there = |valid: &ValidTime| times.binary_search(valid).is_ok();
-        times.iter().map(|&t| InitTime(t)).filter(|&init| self.frames(init).iter().all(there)).collect()
+        let there = |valid: &ValidTime| self.catalogue.has(*valid);
+        self.catalogue
+            .times()
+            .iter()
+            .map(|&t| InitTime(t))
+            .filter(|&init| self.frames(init).iter().all(there))
+            .collect()
     }
 
     /// The input frames of an initial time, oldest first.
@@ -54,7 +58,7 @@ impl Analyses {
 
     /// Whether there is an analysis of this date.
     pub fn has(&self, valid: ValidTime) -> bool {
-        self.catalogue.times().binary_search(&valid).is_ok()
+        self.catalogue.has(valid)
     }
 
     /// The analysis of a date.

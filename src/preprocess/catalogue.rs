@@ -14,7 +14,8 @@ use super::view::{TrainingView, ValidationView, View};
 use crate::error::{Context, Error, Result};
 use crate::field::{Layout, State};
 use crate::grid::{Grid, Orientation};
-use crate::io;
+use crate::io::forecast_file::FileUnits;
+use crate::io::{self, Linear};
 use crate::time::{Calendar, LeadTime, ValidTime};
 use crate::variable::Quantity;
 
@@ -88,6 +89,19 @@ impl Catalogue {
     /// How the first source stores its grid; the usual way where fields are regridded.
     pub fn orientation(&self) -> Orientation {
         self.orientation
+    }
+
+    /// The units of each channel in its first file: forecasts are written in them.
+    pub fn file_units(&self) -> Vec<FileUnits> {
+        let of = |channel: &Channel| {
+            let variable = &self.tracks[channel.track].parts[0].variable;
+            if variable.file_units.is_empty() {
+                let conversion = Linear { factor: 1.0, offset: 0.0 };
+                return FileUnits { units: variable.units.clone(), conversion };
+            }
+            FileUnits { units: variable.file_units.clone(), conversion: variable.conversion }
+        };
+        self.channels.iter().map(of).collect()
     }
 
     /// Time between states.

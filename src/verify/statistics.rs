@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
 use crate::field::{Layout, State};
 use crate::grid::Region;
@@ -32,8 +34,17 @@ pub struct Comparer {
     left_out: Vec<String>,
 }
 
-/// What one forecast field set was against its analysis.
-#[derive(Debug, Clone)]
+/// What the fields of one quantity were.
+struct ChannelComparison {
+    /// Per area.
+    sums: Vec<Weighted>,
+    forecast_spectrum: Option<Vec<f64>>,
+    truth_spectrum: Option<Vec<f64>>,
+    lost_points: u64,
+}
+
+/// What one forecast state was against its analysis.
+#[derive(Debug, Clone, Default)]
 pub struct Comparison {
     /// `[channel * area]`
     sums: Vec<Weighted>,
@@ -124,26 +135,41 @@ impl Comparer {
                 forecast.valid, truth.valid
             )));
         }
-        let mut result = Comparison {
-            sums: Vec::with_capacity(layout.channels() * self.geometry.areas().len()),
-            forecast_spectra: Vec::new(),
-            truth_spectra: Vec::new(),
-            lost_points: 0,
-        };
-        for channel in 0..layout.channels() {
-            let f: Vec<f64> = forecast.channel(channel).iter().map(|&x| f64::from(x)).collect();
-            let o: Vec<f64> = truth.channel(channel).iter().map(|&x| f64::from(x)).collect();
-            let c: Option<Vec<f64>> = climatology.map(|values| {
-                values.iter().skip(channel).step_by(layout.channels()).map(|&x| f64::from(x)).collect()
-            });
-            let fields = Fields { forecast: &f, truth: &o, climatology: c.as_deref() };
-            result.sums.extend(self.geometry.sums(fields, self.plan.missing));
-            result.lost_points += f.iter().zip(&o).filter(|(f, o)| f.is_nan() && !o.is_nan()).count() as u64;
-            let spectrum = |field: &[f64]| self.zonal.as_ref().and_then(|z| z.band_mean(field));
-            result.forecast_spectra.push(spectrum(&f));
-            result.truth_spectra.push(spectrum(&o));
+        let channels: Vec<ChannelComparison> = (0..layout.channels())
+            .into_par_iter()
+            .map(|channel| self.compare_channel(channel, forecast, truth, climatology))
+            .collect();
+        let mut result = Comparison::default();
+        for channel in channels {
+            result.sums.extend(channel.sums);
+            result.forecast_spectra.push(channel.forecast_spectrum);
+            result.truth_spectra.push(channel.truth_spectrum);
+            result.lost_points += channel.lost_points;
         }
         Ok(result)
+    }
+
+    fn compare_channel(
+        &self,
+        channel: usize,
+        forecast: &State,
+        truth: &State,
+        climatology: Option<&[f32]>,
+    ) -> ChannelComparison {
+        let f: Vec<f64> = forecast.channel(channel).iter().map(|&x| f64::from(x)).collect();
+        let o: Vec<f64> = truth.channel(channel).iter().map(|&x| f64::from(x)).collect();
+        let c: Option<Vec<f64>> = climatology.map(|values| {
+            let own = values.iter().skip(channel).step_by(self.plan.layout.channels());
+            own.map(|&x| f64::from(x)).collect()
+        });
+        let fields = Fields { forecast: &f, truth: &o, climatology: c.as_deref() };
+        let spectrum = |field: &[f64]| self.zonal.as_ref().and_then(|z| z.band_mean(field));
+        ChannelComparison {
+            sums: self.geometry.sums(fields, self.plan.missing),
+            forecast_spectrum: spectrum(&f),
+            truth_spectrum: spectrum(&o),
+            lost_points: f.iter().zip(&o).filter(|(f, o)| f.is_nan() && !o.is_nan()).count() as u64,
+        }
     }
 }
 

@@ -74,6 +74,20 @@ pub struct Geometry {
     /// `[lat]`
     weights: Vec<f64>,
     areas: Vec<Area>,
+    /// Per row, what of it belongs to which area.
+    points: Vec<Vec<Run>>,
+    /// The same of pairs of neighbours in a row (`i` stands for columns `i` and `i + 1`) ...
+    pairs_in_row: Vec<Vec<Run>>,
+    /// ... and of a row and the next one north.
+    pairs_north: Vec<Vec<Run>>,
+}
+
+/// Columns `start..end` of a row belong to an area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    area: usize,
+    start: usize,
+    end: usize,
 }
 
 /// One field of each kind, `[lat * lon]`; without a climatology the anomalies' sums are missing.
@@ -86,13 +100,28 @@ pub struct Fields<'a> {
 
 impl Geometry {
     pub fn new(layout: &Layout, areas: Vec<Area>) -> Self {
-        Self {
-            rows: layout.grid.rows(),
-            columns: layout.grid.columns(),
-            periodic: layout.grid.is_periodic(),
-            weights: layout.grid.latitude_weights(),
-            areas,
-        }
+        let (rows, columns) = (layout.grid.rows(), layout.grid.columns());
+        let periodic = layout.grid.is_periodic();
+        let runs = |belongs: &dyn Fn(&[bool], usize, usize) -> bool| -> Vec<Vec<Run>> {
+            (0..rows)
+                .map(|row| {
+                    let of_area = |(area, a): (usize, &Area)| {
+                        let inside: Vec<bool> = (0..columns).map(|i| belongs(&a.mask, row, i)).collect();
+                        runs_of(area, &inside)
+                    };
+                    areas.iter().enumerate().flat_map(of_area).collect()
+                })
+                .collect()
+        };
+        let points = runs(&|mask, row, i| mask[row * columns + i]);
+        let pairs_in_row = runs(&|mask, row, i| {
+            let next = if i + 1 < columns { Some(i + 1) } else { periodic.then_some(0) };
+            next.is_some_and(|next| mask[row * columns + i] && mask[row * columns + next])
+        });
+        let pairs_north =
+            runs(&|mask, row, i| row + 1 < rows && mask[row * columns + i] && mask[(row + 1) * columns + i]);
+        let weights = layout.grid.latitude_weights();
+        Self { rows, columns, periodic, weights, areas, points, pairs_in_row, pairs_north }
     }
 
     pub fn areas(&self) -> &[Area] {
@@ -102,17 +131,28 @@ impl Geometry {
     /// The sums over every area, in their order.
     pub fn sums(&self, fields: Fields<'_>, missing: Missing) -> Vec<Weighted> {
         let mut all = vec![Weighted::default(); self.areas.len()];
+        let mut units = vec![Sums::default(); self.columns];
         for row in 0..self.rows {
-            for column in 0..self.columns {
-                self.add_point(&mut all, fields, missing, row, column);
-                let next =
-                    if column + 1 < self.columns { Some(column + 1) } else { self.periodic.then_some(0) };
-                if let Some(next) = next {
-                    self.add_pair(&mut all, fields, missing, [row, column], [row, next]);
+            let first = row * self.columns;
+            let weight = self.weights[row];
+            for (column, unit) in units.iter_mut().enumerate() {
+                *unit = point(fields, missing, first + column);
+            }
+            add_runs(&mut all, &units, &self.points[row], weight);
+
+            let neighbours = if self.periodic { self.columns } else { self.columns - 1 };
+            for (column, unit) in units.iter_mut().enumerate().take(neighbours) {
+                let next = if column + 1 < self.columns { column + 1 } else { 0 };
+                *unit = pair(fields, missing, first + column, first + next);
+            }
+            add_runs(&mut all, &units, &self.pairs_in_row[row], weight);
+
+            if row + 1 < self.rows {
+                for (column, unit) in units.iter_mut().enumerate() {
+                    *unit = pair(fields, missing, first + column, first + self.columns + column);
                 }
-                if row + 1 < self.rows {
-                    self.add_pair(&mut all, fields, missing, [row, column], [row + 1, column]);
-                }
+                let weight = (weight + self.weights[row + 1]) / 2.0;
+                add_runs(&mut all, &units, &self.pairs_north[row], weight);
             }
         }
         if fields.climatology.is_none() {
@@ -122,71 +162,64 @@ impl Geometry {
         }
         all
     }
+}
 
-    fn add_point(
-        &self,
-        all: &mut [Weighted],
-        fields: Fields<'_>,
-        missing: Missing,
-        row: usize,
-        column: usize,
-    ) {
-        let point = row * self.columns + column;
-        let (f, o) = (fields.forecast[point], fields.truth[point]);
-        let error = f - o;
-        let mut unit = Sums::default();
-        if !(error.is_nan() && missing == Missing::Skip) {
-            unit.weight = 1.0;
-            unit.error = error;
-            unit.absolute = error.abs();
-            unit.square = error * error;
-        }
-        if let Some(climatology) = fields.climatology {
-            let (fa, oa) = (f - climatology[point], o - climatology[point]);
-            let product = fa * oa;
-            if !(product.is_nan() && missing == Missing::Skip) {
-                unit.anomaly_weight = 1.0;
-                unit.forecast_anomaly = fa * fa;
-                unit.truth_anomaly = oa * oa;
-                unit.product = product;
-            }
-        }
-        let by_area = unit.scaled(self.weights[row]);
-        for (sums, area) in all.iter_mut().zip(&self.areas) {
-            if area.mask[point] {
-                sums.by_area += by_area;
-                sums.by_point += unit;
-            }
+fn runs_of(area: usize, inside: &[bool]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (i, _) in inside.iter().enumerate().filter(|(_, inside)| **inside) {
+        match runs.last_mut() {
+            Some(run) if run.end == i => run.end += 1,
+            _ => runs.push(Run { area, start: i, end: i + 1 }),
         }
     }
+    runs
+}
 
-    fn add_pair(
-        &self,
-        all: &mut [Weighted],
-        fields: Fields<'_>,
-        missing: Missing,
-        [row, column]: [usize; 2],
-        [other_row, other_column]: [usize; 2],
-    ) {
-        let here = row * self.columns + column;
-        let there = other_row * self.columns + other_column;
-        let df = fields.forecast[there] - fields.forecast[here];
-        let d_o = fields.truth[there] - fields.truth[here];
-        let error = (df - d_o).abs();
-        if error.is_nan() && missing == Missing::Skip {
-            return;
+/// Adds what one row gives; all of it weighs the same.
+fn add_runs(all: &mut [Weighted], units: &[Sums], runs: &[Run], weight: f64) {
+    for run in runs {
+        let mut sum = Sums::default();
+        for unit in &units[run.start..run.end] {
+            sum += *unit;
         }
-        let unit = Sums { gradient_error: error, gradient: df.abs().max(d_o.abs()), ..Sums::default() };
-        let weight = (self.weights[row] + self.weights[other_row]) / 2.0;
-        for (sums, area) in all.iter_mut().zip(&self.areas) {
-            if area.mask[here] && area.mask[there] {
-                sums.by_area.gradient_error += weight * unit.gradient_error;
-                sums.by_area.gradient += weight * unit.gradient;
-                sums.by_point.gradient_error += unit.gradient_error;
-                sums.by_point.gradient += unit.gradient;
-            }
+        all[run.area].by_point += sum;
+        all[run.area].by_area += sum.scaled(weight);
+    }
+}
+
+/// What one point adds, unweighted.
+fn point(fields: Fields<'_>, missing: Missing, point: usize) -> Sums {
+    let (f, o) = (fields.forecast[point], fields.truth[point]);
+    let error = f - o;
+    let mut unit = Sums::default();
+    if !(error.is_nan() && missing == Missing::Skip) {
+        unit.weight = 1.0;
+        unit.error = error;
+        unit.absolute = error.abs();
+        unit.square = error * error;
+    }
+    if let Some(climatology) = fields.climatology {
+        let (fa, oa) = (f - climatology[point], o - climatology[point]);
+        let product = fa * oa;
+        if !(product.is_nan() && missing == Missing::Skip) {
+            unit.anomaly_weight = 1.0;
+            unit.forecast_anomaly = fa * fa;
+            unit.truth_anomaly = oa * oa;
+            unit.product = product;
         }
     }
+    unit
+}
+
+/// What two neighbours add, unweighted.
+fn pair(fields: Fields<'_>, missing: Missing, here: usize, there: usize) -> Sums {
+    let df = fields.forecast[there] - fields.forecast[here];
+    let d_o = fields.truth[there] - fields.truth[here];
+    let error = (df - d_o).abs();
+    if error.is_nan() && missing == Missing::Skip {
+        return Sums::default();
+    }
+    Sums { gradient_error: error, gradient: df.abs().max(d_o.abs()), ..Sums::default() }
 }
 
 impl Sums {

@@ -1,0 +1,220 @@
+//! Files named on the command line take the place of a configuration's: which source each of them belongs to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Context, Error, Result};
+use crate::field::Layout;
+use crate::io::{FileInfo, VariableInfo, inspect_file};
+use crate::preprocess::{DataPlan, DuplicatePolicy, MissingPolicy, SourcePlan};
+use crate::time::LeadTime;
+use crate::variable::Variable;
+
+/// The plan with `files` instead of its own. A file belongs to every source whose variable it holds; where only the
+/// name of a file can say its level, its name must fit the source's pattern.
+pub fn with_files(plan: &DataPlan, files: &[PathBuf]) -> Result<DataPlan> {
+    let infos = inspect(files)?;
+    let mut used = vec![false; infos.len()];
+    let mut sources = Vec::new();
+    for source in &plan.sources {
+        let rivals = plan.sources.iter().filter(|s| s.variable == source.variable).count();
+        let mut found = false;
+        for (info, used) in infos.iter().zip(&mut used) {
+            let Some(variable) = variable_of(info, &source.variable) else { continue };
+            let says_level = !variable.levels.is_empty();
+            let fits = if says_level {
+                let has = |level: &f64| variable.levels.iter().any(|l| (l - level).abs() < 1e-3);
+                source.levels.is_empty() || source.levels.iter().any(has)
+            } else {
+                rivals < 2 || name_fits(&source.glob, &info.path)
+            };
+            if fits {
+                let glob = glob::Pattern::escape(&info.path.to_string_lossy());
+                sources.push(SourcePlan { glob, ..source.clone() });
+                (*used, found) = (true, true);
+            }
+        }
+        if !found {
+            return Err(no_file(source, rivals, &infos));
+        }
+    }
+    if let Some((info, _)) = infos.iter().zip(&used).find(|(_, used)| !**used) {
+        let wanted: Vec<&str> = plan.sources.iter().map(|s| s.variable.as_str()).collect();
+        return Err(Error::input(format!(
+            "{} belongs to no source of the configuration, which wants {}",
+            info.path.display(),
+            wanted.join(", ")
+        ))
+        .hint("leave the file away, or see what it holds with: wxsim inspect"));
+    }
+    Ok(DataPlan { sources, ..plan.clone() })
+}
+
+/// A plan for files without a configuration: every quantity of `layout`, wherever it is.
+pub fn from_files(layout: &Layout, step: LeadTime, files: &[PathBuf]) -> Result<DataPlan> {
+    let infos = inspect(files)?;
+    let mut sources = Vec::new();
+    for info in &infos {
+        for variable in info.variables.iter().filter(|v| !v.times.is_empty()) {
+            let levels: Vec<f64> = layout
+                .quantities
+                .iter()
+                .filter(|q| q.name == variable.quantity_name)
+                .filter_map(|q| q.level)
+                .collect();
+            let wanted = layout.quantities.iter().any(|q| q.name == variable.quantity_name);
+            if !wanted {
+                continue;
+            }
+            if variable.levels.is_empty() && levels.len() > 1 {
+                return Err(Error::input(format!(
+                    "{} does not say on which level its '{}' lies",
+                    info.path.display(),
+                    variable.name
+                ))
+                .hint("give the configuration, whose sources say it"));
+            }
+            let there = |level: &f64| {
+                variable.levels.is_empty() || variable.levels.iter().any(|l| (l - level).abs() < 1e-3)
+            };
+            sources.push(SourcePlan {
+                glob: glob::Pattern::escape(&info.path.to_string_lossy()),
+                variable: variable.name.clone(),
+                levels: levels.into_iter().filter(there).collect(),
+                rename: None,
+                unit: None,
+                period: None,
+            });
+        }
+    }
+    Ok(DataPlan {
+        sources,
+        quantities: layout.quantities.clone(),
+        step,
+        split: None,
+        missing: MissingPolicy::Skip,
+        duplicates: DuplicatePolicy::Error,
+        grid: None,
+    })
+}
+
+fn inspect(files: &[PathBuf]) -> Result<Vec<Arc<FileInfo>>> {
+    files
+        .iter()
+        .map(|path| inspect_file(path).map(Arc::new).context(|| format!("reading {}", path.display())))
+        .collect()
+}
+
+/// By the file's own name, or else as the same known quantity.
+fn variable_of<'a>(info: &'a FileInfo, name: &str) -> Option<&'a VariableInfo> {
+    let canonical = Variable::find(name).map_or(name, |v| v.name);
+    info.variable(name).or_else(|| info.variables.iter().find(|v| v.quantity_name == canonical))
+}
+
+/// Whether the name of a file, without its folder, fits that of a pattern.
+fn name_fits(pattern: &str, path: &Path) -> bool {
+    let pattern = Path::new(pattern).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    glob::Pattern::new(&pattern).is_ok_and(|p| p.matches(&name))
+}
+
+fn no_file(source: &SourcePlan, rivals: usize, infos: &[Arc<FileInfo>]) -> Error {
+    let levels: Vec<String> = source.levels.iter().map(f64::to_string).collect();
+    let level = if levels.is_empty() { String::new() } else { format!(" at {} hPa", levels.join(", ")) };
+    let files: Vec<String> = infos.iter().map(|i| i.path.display().to_string()).collect();
+    let error = Error::input(format!(
+        "none of the files given holds '{}'{level}: {}",
+        source.variable,
+        files.join(", ")
+    ));
+    if rivals > 1 {
+        error.hint(format!(
+            "several sources share this variable; a file that does not say its level must be named like '{}'",
+            source.glob
+        ))
+    } else {
+        error.hint("give a file for every source of the configuration; wxsim inspect lists what a file holds")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::variable::Quantity;
+
+    fn data() -> Option<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+        if !folder.is_dir() {
+            eprintln!("SKIPPED: no real data at {}", folder.display());
+            return None;
+        }
+        Some(folder)
+    }
+
+    fn plan(sources: &[(&str, &str, Option<f64>)]) -> DataPlan {
+        let source = |&(glob, variable, level): &(&str, &str, Option<f64>)| SourcePlan {
+            glob: glob.into(),
+            variable: variable.into(),
+            levels: level.into_iter().collect(),
+            rename: None,
+            unit: None,
+            period: None,
+        };
+        DataPlan {
+            sources: sources.iter().map(source).collect(),
+            quantities: Vec::new(),
+            step: LeadTime::from_hours(24),
+            split: None,
+            missing: MissingPolicy::Error,
+            duplicates: DuplicatePolicy::Error,
+            grid: None,
+        }
+    }
+
+    #[test]
+    fn files_find_their_sources_by_variable_and_where_need_be_by_name() {
+        let Some(data) = data() else { return };
+        let europe = |name: &str| data.join("era-interim-europe").join(name);
+        let sources = [
+            ("old/msl*.nc", "msl", None),
+            ("old/t850*.nc", "t", Some(850.0)),
+            ("old/z500*.nc", "z", Some(500.0)),
+        ];
+        let files = ["z500_ei.nc", "mslp_ei.nc", "t850_ei.nc"].map(europe);
+        let found = with_files(&plan(&sources), &files).unwrap();
+        let names: Vec<bool> = ["mslp_ei.nc", "t850_ei.nc", "z500_ei.nc"]
+            .iter()
+            .zip(&found.sources)
+            .map(|(name, source)| source.glob.ends_with(name))
+            .collect();
+        assert_eq!(names, [true; 3]);
+        assert_eq!(found.sources[1].levels, [850.0]);
+
+        let error = with_files(&plan(&sources), &files[..2]).unwrap_err();
+        assert!(error.to_string().contains("'t' at 850 hPa"), "{error}");
+        let error = with_files(&plan(&sources[..2]), &files).unwrap_err();
+        assert!(error.to_string().contains("z500_ei.nc belongs to no source"), "{error}");
+        // two levels of one variable: only the names of the files tell them apart
+        let rivals = [("old/t850*.nc", "t", Some(850.0)), ("old/t500*.nc", "t", Some(500.0))];
+        let error = with_files(&plan(&rivals), &[europe("t850_ei.nc")]).unwrap_err();
+        assert!(error.advice().unwrap().contains("t500*.nc"), "{error}");
+    }
+
+    #[test]
+    fn without_a_configuration_the_forecast_says_the_level() {
+        let Some(data) = data() else { return };
+        let file = data.join("era-interim-europe/t850_ei.nc");
+        let grid = inspect_file(&file).unwrap().variables[0].grid.clone();
+        let mut layout = Layout { grid, quantities: vec![Quantity::new("t", Some(850.0))] };
+        let day = LeadTime::from_hours(24);
+        let found = from_files(&layout, day, std::slice::from_ref(&file)).unwrap();
+        assert_eq!(found.sources[0].levels, [850.0]);
+        layout.quantities.push(Quantity::new("t", Some(500.0)));
+        assert!(
+            from_files(&layout, day, &[file])
+                .unwrap_err()
+                .to_string()
+                .contains("does not say on which level")
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! What commands need of a run: its configuration and its network.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, Overrides};
+use crate::device::cpu::Cpu;
+use crate::error::{Error, Result};
+use crate::preprocess::DataPlan;
+use crate::runner::NetworkStepper;
+
+/// The folder of the run that a checkpoint belongs to, or that is a run itself.
+pub fn folder(model: &Path) -> Result<PathBuf> {
+    let candidates = [Some(model), model.parent(), model.parent().and_then(Path::parent)];
+    candidates
+        .into_iter()
+        .flatten()
+        .find(|folder| folder.join("config.toml").is_file())
+        .map(Path::to_owned)
+        .ok_or_else(|| {
+            Error::input(format!("{} is not a run: it has no config.toml", model.display()))
+                .hint("name a folder that wxsim train made, or one of its checkpoints")
+        })
+}
+
+/// The configuration that a run was trained with.
+pub fn config(folder: &Path) -> Result<Config> {
+    Config::load(&folder.join("config.toml"), &Overrides::default())
+}
+
+/// Its data, with relative paths as they were at training.
+pub fn data(config: &Config) -> Result<DataPlan> {
+    config.data.plan()
+}
+
+pub fn network(model: &Path) -> Result<NetworkStepper> {
+    NetworkStepper::open(model, Box::new(Cpu::<f32>::new(None)?))
+}
