@@ -18,6 +18,7 @@ pub enum Command {
     Inspect(commands::inspect::Args),
     #[command(hide = true)]
     IndexFile(commands::index_file::Args),
+    Train(commands::train::Args),
     Forecast(commands::forecast::Args),
     Verify(commands::verify::Args),
     Plot(commands::plot::Args),
@@ -30,6 +31,7 @@ pub enum Command {
 /// Runs one command.
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
+        Command::Train(args) => commands::train::run(args),
         Command::Forecast(args) => commands::forecast::run(args),
         Command::Verify(args) => commands::verify::run(args),
         Command::Plot(args) => commands::plot::run(args),

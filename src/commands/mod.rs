@@ -13,3 +13,5 @@ mod score_table;
 mod scoring;
 pub mod shell;
 pub mod verify;
+pub mod train;
+mod training_log;

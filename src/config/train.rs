@@ -51,6 +51,8 @@ pub struct TrainConfig {
     pub save_every: Option<u64>,
     /// Newest checkpoints to keep, besides the best.
     pub keep: usize,
+    /// A normalised data set up to this size is kept in memory instead of being read again each epoch.
+    pub cache_mebibytes: usize,
     /// What to do when a loss is not finite.
     pub non_finite: NonFiniteConfig,
     /// How many updates in a row may be skipped with `non_finite = "skip"`.
@@ -115,6 +117,7 @@ impl Default for TrainConfig {
             patience: None,
             save_every: None,
             keep: 2,
+            cache_mebibytes: 2048,
             non_finite: NonFiniteConfig::Stop,
             skip_limit: 10,
         }

@@ -194,3 +194,166 @@ impl Workspace {
         whole.part(parameter.slot.start() - self.network.weights().start(), parameter.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cpu::Cpu;
+    use crate::field::Layout;
+    use crate::grid::Grid;
+    use crate::train::plan::{
+        self, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, ValidationPlan,
+    };
+    use crate::train::schedule::uniform;
+    use crate::train::weights::lead_weights;
+    use crate::variable::Quantity;
+
+    fn plan(batch: usize) -> TrainPlan {
+        TrainPlan {
+            seed: 1,
+            batch,
+            accumulate: 1,
+            curriculum: vec![Stage { epochs: 1, leads: 2 }],
+            learning_rate: LearningRate { peak: 0.01, floor: 0.0, warm_up: 0 },
+            optimizer: plan::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 },
+            clip_norm: None,
+            ema_decay: 0.9,
+            sampling: Sampling { start: 0.0, end: 0.0, epochs: 0 },
+            loss: LossPlan {
+                kind: LossKind::Squared,
+                latitude_weights: true,
+                variables: Default::default(),
+                leads: Vec::new(),
+            },
+            validation: ValidationPlan { leads: 2, patience: None },
+            saving: SavingPlan { every: None, keep: 1 },
+            non_finite: NonFinite::Stop,
+        }
+    }
+
+    struct Setting {
+        plan: TrainPlan,
+        architecture: Architecture,
+        layout: Layout,
+    }
+
+    impl Setting {
+        fn new(batch: usize) -> Self {
+            let layout = Layout {
+                grid: Grid::new(vec![40.0, 45.0, 50.0], vec![0.0, 5.0, 10.0, 15.0]).unwrap(),
+                quantities: vec![Quantity::parse("msl"), Quantity::parse("z500")],
+            };
+            let architecture = Architecture {
+                prognostic: 2,
+                statics: 0,
+                forcings: 0,
+                hidden: vec![4],
+                kernel: 3,
+                patch: 1,
+                layer_norm: false,
+                peepholes: false,
+                residual: true,
+                input_frames: 2,
+                dropout: 0.0,
+            };
+            Self { plan: plan(batch), architecture, layout }
+        }
+
+        fn open(&self, device: &mut Cpu<f32>) -> Workspace {
+            let weights = Weights::new(&self.plan.loss, &self.layout, None).unwrap();
+            let geometry = Geometry::of(&self.layout);
+            Workspace::new(&self.plan, &self.architecture, &geometry, &weights, device).unwrap()
+        }
+
+        /// Adds the gradient of samples `first..first + batch` of an endless series, giving their loss.
+        fn learn(&self, workspace: &Workspace, device: &mut Cpu<f32>, first: u64) -> f64 {
+            let field = (self.layout.grid.points() * self.layout.channels()) as u64;
+            let samples = first..first + self.plan.batch as u64;
+            let frames: Vec<f32> = (0..4)
+                .flat_map(|frame| samples.clone().map(move |sample| (frame, sample)))
+                .flat_map(|(frame, sample)| {
+                    (0..field).map(move |i| uniform(3, &[frame, sample, i]) as f32 - 0.5)
+                })
+                .collect();
+            device.upload(workspace.network.slots().frames, &frames);
+            workspace.network.forward(device, 2);
+            let weights = lead_weights(&self.plan.loss, 2);
+            let values = workspace.loss(device, &weights);
+            workspace.network.backward(device, 2);
+            values.iter().zip(weights).map(|(value, weight)| value * weight).sum()
+        }
+    }
+
+    fn gradients(workspace: &Workspace, device: &Cpu<f32>) -> Vec<f32> {
+        let slot = workspace.network.gradients();
+        let mut gradients = vec![0.0; slot.len()];
+        device.download(slot, &mut gradients);
+        gradients
+    }
+
+    #[test]
+    fn the_mean_gradient_of_two_batches_is_that_of_one_twice_as_large() {
+        let (mut one, mut other) = (Cpu::new(Some(1)).unwrap(), Cpu::new(Some(1)).unwrap());
+        let (large, small) = (Setting::new(4), Setting::new(2));
+        let (whole, parts) = (large.open(&mut one), small.open(&mut other));
+        let loss = large.learn(&whole, &mut one, 0);
+        let mean = (small.learn(&parts, &mut other, 0) + small.learn(&parts, &mut other, 2)) / 2.0;
+        // Float32 sums of some hundred terms in another order.
+        assert!((loss - mean).abs() < 1e-6 * loss, "{loss} {mean}");
+        let (whole, parts) = (gradients(&whole, &one), gradients(&parts, &other));
+        let scale = whole.iter().fold(0.0_f32, |a, b| a.max(b.abs()));
+        assert!(scale > 0.0);
+        for (w, p) in whole.iter().zip(&parts) {
+            assert!((w - p / 2.0).abs() < 1e-5 * scale, "{w} {p}");
+        }
+    }
+
+    #[test]
+    fn updates_lower_the_loss_and_the_average_follows_the_weights() {
+        let mut device = Cpu::new(Some(1)).unwrap();
+        let setting = Setting::new(4);
+        let workspace = setting.open(&mut device);
+        let mut losses = Vec::new();
+        for update in 1..=60 {
+            device.zero(workspace.network.gradients());
+            losses.push(setting.learn(&workspace, &mut device, 0));
+            workspace.update(&mut device, 0.01, 1.0, update);
+            workspace.average(&mut device, 0.5);
+        }
+        assert!(losses[59] < 0.8 * losses[0], "{losses:?}");
+        let tensors = workspace.to_tensors(&device);
+        let of = |name: &str| tensors[name].as_f32().unwrap().to_vec();
+        let (average, latest) = (of("weights.head.weight"), of("latest.head.weight"));
+        assert_ne!(average, latest);
+        // The average of half-life one lags by about one update, and an update moves a weight by about the rate.
+        assert!(average.iter().zip(&latest).all(|(a, l)| (a - l).abs() < 0.02));
+    }
+
+    #[test]
+    fn what_is_learned_comes_back_from_tensors_and_goes_on_with_the_same_bits() {
+        let setting = Setting::new(2);
+        let mut device = Cpu::new(Some(1)).unwrap();
+        let workspace = setting.open(&mut device);
+        let advance = |workspace: &Workspace, device: &mut Cpu<f32>, update| {
+            device.zero(workspace.network.gradients());
+            setting.learn(workspace, device, update);
+            workspace.update(device, 0.01, 1.0, update);
+            workspace.average(device, 0.9);
+        };
+        (1..4).for_each(|update| advance(&workspace, &mut device, update));
+        let kept = workspace.to_tensors(&device);
+        (4..7).for_each(|update| advance(&workspace, &mut device, update));
+        let uninterrupted = workspace.to_tensors(&device);
+
+        let mut device = Cpu::new(Some(1)).unwrap();
+        let workspace = setting.open(&mut device);
+        workspace.read_tensors(&mut device, &kept).unwrap();
+        (4..7).for_each(|update| advance(&workspace, &mut device, update));
+        assert_eq!(workspace.to_tensors(&device), uninterrupted);
+
+        let mut foreign = kept;
+        foreign.remove("adam.first.head.bias");
+        let error = workspace.read_tensors(&mut device, &foreign).unwrap_err();
+        assert!(error.to_string().contains("adam.first.head.bias"), "{error}");
+    }
+}

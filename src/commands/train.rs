@@ -1,0 +1,245 @@
+//! `wxsim train`: from a configuration to a run folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::commands::training_log::TrainingLog;
+use crate::config::model::Channels;
+use crate::config::{Config, Overrides};
+use crate::device::Device;
+use crate::device::cpu::Cpu;
+use crate::error::{Error, Result};
+use crate::io::checkpoint::{Card, latest_complete};
+use crate::io::run_dir::RunDir;
+use crate::preprocess::{Catalogue, Inputs, Normalizer, TrainingView};
+use crate::train::{Ending, Interrupt, Outcome, Training, train};
+
+/// Train a network as a configuration says.
+///
+/// The run folder holds the resolved configuration, the curve (metrics.jsonl and TensorBoard events) and checkpoints.
+/// Ctrl-C and SIGTERM finish the update, save, and say how to continue.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration, a TOML file
+    config: PathBuf,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Continue the run at its last checkpoint, bit for bit
+    #[arg(long)]
+    resume: bool,
+    /// Folder of the run [default: runs/ and the name of the configuration]
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Threads to compute with [default: one per core]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+/// `run.json`: what it takes to run this again.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Description {
+    wxsim: String,
+    /// `None` when it was not built from a clone.
+    commit: Option<String>,
+    device: String,
+    /// Results are equal bit for bit only with the same ones.
+    instructions: String,
+    hdf5: String,
+    data_fingerprint: String,
+    command: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let interrupt = Interrupt::on_signals()?;
+    let config = Config::load(&args.config, &args.overrides)?;
+    let plan = config.train.plan(&config.loss)?;
+    let folder = args.run_folder();
+    let run = if args.resume { RunDir::resume(&folder)? } else { RunDir::create(&folder)? };
+    let resolved = config.to_toml()?;
+    eprintln!("{resolved}");
+
+    let mut device = Cpu::new(args.threads.map(usize::from))?;
+    let catalogue = Catalogue::build(&config.data.plan()?)?;
+    catalogue.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    let (training, validation) = (catalogue.training()?, catalogue.validation()?);
+    eprintln!("run: {}", folder.display());
+    eprintln!("device: {}", device.describe());
+    let labels: Vec<String> = catalogue.layout().quantities.iter().map(ToString::to_string).collect();
+    eprintln!("data: {} on {}", labels.join(", "), catalogue.layout().grid.describe());
+    eprintln!("train: {}; validation: {}", training.span(), validation.span());
+
+    let description = Description::new(&device, catalogue.fingerprint());
+    match run.config_toml()? {
+        Some(stored) => check_resumes(&stored, &config, &run, &description)?,
+        None => {
+            let json = serde_json::to_string_pretty(&description)
+                .map_err(|error| Error::run("cannot describe the run").caused_by(error))?;
+            run.describe(&resolved, &json)?;
+        }
+    }
+    let normalizer = Arc::new(normalizer(args, &config, &run, &training)?);
+    let inputs = Arc::new(Inputs::new(catalogue.layout().clone(), &config.input.inputs(&config.data)?)?);
+    let architecture = config.model.architecture(Channels {
+        prognostic: catalogue.layout().channels(),
+        statics: inputs.static_names().len(),
+        forcings: inputs.forcing_names().len(),
+    })?;
+    let job = Training {
+        plan: &plan,
+        architecture: &architecture,
+        training: &training,
+        validation: &validation,
+        normalizer,
+        inputs,
+        threads: device.threads().div_ceil(2),
+        cache_bytes: config.train.cache_mebibytes << 20,
+        run: &run,
+        resume: args.resume,
+    };
+    let mut log = TrainingLog::new(args.resume_command(&folder));
+    let outcome = train(&job, &mut device, &interrupt, &mut log)?;
+    drop(log);
+    tell(&outcome, &folder);
+    Ok(())
+}
+
+impl Args {
+    fn run_folder(&self) -> PathBuf {
+        let name = || Path::new("runs").join(self.config.file_stem().unwrap_or("run".as_ref()));
+        self.run.clone().unwrap_or_else(name)
+    }
+
+    /// What continues this training.
+    fn resume_command(&self, folder: &Path) -> String {
+        let mut command = format!("wxsim train {} --resume", quoted(&self.config.to_string_lossy()));
+        for setting in &self.overrides.set {
+            command.push_str(&format!(" --set {}", quoted(setting)));
+        }
+        if self.run.is_some() {
+            command.push_str(&format!(" --run {}", quoted(&folder.to_string_lossy())));
+        }
+        command
+    }
+}
+
+impl Description {
+    fn new(device: &Cpu<f32>, data_fingerprint: &str) -> Self {
+        let (major, minor, release) = hdf5::library_version();
+        Self {
+            wxsim: env!("CARGO_PKG_VERSION").into(),
+            commit: option_env!("WXSIM_COMMIT").map(str::to_owned),
+            device: device.describe(),
+            instructions: device.instructions().to_string(),
+            hdf5: format!("{major}.{minor}.{release}"),
+            data_fingerprint: data_fingerprint.to_owned(),
+            command: std::env::args().collect(),
+        }
+    }
+
+    /// Which parts that decide about bits have changed since `before`.
+    fn changes(&self, before: &Description) -> Vec<String> {
+        let commit = |description: &Description| description.commit.clone().unwrap_or_default();
+        [
+            ("version", before.wxsim.clone(), self.wxsim.clone()),
+            ("commit", commit(before), commit(self)),
+            ("instruction set", before.instructions.clone(), self.instructions.clone()),
+        ]
+        .into_iter()
+        .filter(|(_, before, now)| before != now)
+        .map(|(what, before, now)| format!("the {what} was {before} and is {now}"))
+        .collect()
+    }
+}
+
+/// Refuses to resume with other settings, and warns where the bits may differ for another reason.
+fn check_resumes(stored: &str, config: &Config, run: &RunDir, now: &Description) -> Result<()> {
+    let before = Config::from_text(stored, &Overrides::default())
+        .map_err(|error| error.context(run.path("config.toml").display().to_string()))?;
+    let differs = [
+        ("data", before.data != config.data),
+        ("input", before.input != config.input),
+        ("model", before.model != config.model),
+        ("train", before.train != config.train),
+        ("loss", before.loss != config.loss),
+    ];
+    if let Some((table, _)) = differs.into_iter().find(|(_, differs)| *differs) {
+        return Err(Error::input(format!(
+            "the table [{table}] is not the one that the run {} was started with",
+            run.root().display()
+        ))
+        .hint(format!(
+            "resume with {}, or start another run with --run",
+            run.path("config.toml").display()
+        )));
+    }
+    // A run.json that does not read only costs the warning.
+    let before = std::fs::read_to_string(run.path("run.json")).ok();
+    let before = before.and_then(|text| serde_json::from_str::<Description>(&text).ok());
+    for change in before.iter().flat_map(|before| now.changes(before)) {
+        eprintln!("warning: {change}: the curve may not continue bit for bit");
+    }
+    Ok(())
+}
+
+/// The normaliser of the run's last checkpoint, or one learned from the training span.
+fn normalizer(args: &Args, config: &Config, run: &RunDir, training: &TrainingView) -> Result<Normalizer> {
+    let latest = if args.resume { latest_complete(&run.checkpoints())?.checkpoint } else { None };
+    match latest {
+        Some(checkpoint) => {
+            let card = Card::read(&checkpoint)?;
+            Normalizer::from_tensors(training.layout().clone(), &card.normalizer, &checkpoint.tensors)
+        }
+        None => {
+            eprintln!("learning means, deviations and climatology from {}", training.span());
+            Normalizer::fit(training, &config.input.normalizer()?)
+        }
+    }
+}
+
+fn tell(outcome: &Outcome, folder: &Path) {
+    let how = match outcome.ending {
+        Ending::Complete => "all epochs are done",
+        Ending::Early => "ended early: the validation score stood still",
+    };
+    eprintln!("{how}, after {} updates", outcome.steps);
+    if let Some(best) = outcome.best {
+        eprintln!("best: score {:.4} after epoch {} (step {})", best.score, best.epoch, best.step);
+    }
+    eprintln!(
+        "forecast with: wxsim forecast --model {} --init FILE... --lead 3d --out DIR",
+        folder.display()
+    );
+}
+
+/// As a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=+:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_resumes_repeats_settings_and_run() {
+        let args = Args {
+            config: "configs/my europe.toml".into(),
+            overrides: Overrides { set: vec!["train.rollout=[[1, 2]]".into()] },
+            resume: false,
+            run: None,
+            threads: None,
+        };
+        assert_eq!(args.run_folder(), Path::new("runs/my europe"));
+        assert_eq!(
+            args.resume_command(&args.run_folder()),
+            "wxsim train 'configs/my europe.toml' --resume --set 'train.rollout=[[1, 2]]'"
+        );
+    }
+}
