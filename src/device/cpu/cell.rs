@@ -167,23 +167,20 @@ struct Units {
     at: usize,
     /// Of the point's gates, in the line.
     gates: usize,
-    hidden: usize,
 }
 
-/// Calls `work` for the blocks of units of all points of a line; the width of full blocks is a constant there, so that
-/// their loops become single vectors.
+/// The blocks of units of all points of a line. Not a function that calls back: the loop's body must be compiled into the
+/// loop, for the instructions of the loop.
 #[inline(always)]
-fn each_block(points: usize, hidden: usize, mut work: impl FnMut(Units)) {
-    for point in 0..points {
-        let (at, gates) = (point * hidden, point * 4 * hidden);
-        let full = hidden / BLOCK * BLOCK;
-        for first in (0..full).step_by(BLOCK) {
-            work(Units { width: BLOCK, first, at: at + first, gates: gates + 4 * first, hidden });
-        }
-        if full < hidden {
-            work(Units { width: hidden - full, first: full, at: at + full, gates: gates + 4 * full, hidden });
-        }
-    }
+fn blocks(points: usize, hidden: usize) -> impl Iterator<Item = Units> {
+    (0..points).flat_map(move |point| {
+        (0..hidden).step_by(BLOCK).map(move |first| Units {
+            width: BLOCK.min(hidden - first),
+            first,
+            at: point * hidden + first,
+            gates: 4 * (point * hidden + first),
+        })
+    })
 }
 
 /// Up to one block of numbers; beyond the width they are zero.
@@ -191,21 +188,60 @@ type Lanes<T> = [T; BLOCK];
 
 #[inline(always)]
 fn load<T: Real>(array: &[T], start: usize, width: usize) -> Lanes<T> {
+    let array = &array[start..start + width];
+    // Most blocks are whole: one vector.
+    if let Ok(lanes) = array.try_into() {
+        return lanes;
+    }
     let mut lanes = [T::default(); BLOCK];
-    lanes[..width].copy_from_slice(&array[start..start + width]);
+    for (lane, &value) in lanes.iter_mut().zip(array) {
+        *lane = value;
+    }
     lanes
 }
 
 #[inline(always)]
 fn store<T: Real>(array: &mut [T], start: usize, width: usize, lanes: &Lanes<T>) {
-    array[start..start + width].copy_from_slice(&lanes[..width]);
+    let array = &mut array[start..start + width];
+    if let Ok(whole) = <&mut Lanes<T>>::try_from(&mut *array) {
+        *whole = *lanes;
+        return;
+    }
+    for (to, &lane) in array.iter_mut().zip(lanes) {
+        *to = lane;
+    }
 }
 
 #[inline(always)]
 fn add<T: Real>(array: &mut [T], start: usize, width: usize, lanes: &Lanes<T>) {
-    for (total, &value) in array[start..start + width].iter_mut().zip(lanes) {
-        *total += value;
+    let mut sums = load(array, start, width);
+    for (sum, &lane) in sums.iter_mut().zip(lanes) {
+        *sum += lane;
     }
+    store(array, start, width, &sums);
+}
+
+/// `a + b`
+#[inline(always)]
+fn sum<T: Real>(a: &[T], a_start: usize, b: &[T], b_start: usize, width: usize) -> Lanes<T> {
+    let (a, b) = (load(a, a_start, width), load(b, b_start, width));
+    lanes(|u| a[u] + b[u])
+}
+
+/// `a + peephole . cell`, where there are peepholes.
+#[inline(always)]
+fn plus_peephole<T: Real>(
+    a: Lanes<T>,
+    peepholes: &[T],
+    start: usize,
+    width: usize,
+    cell: &Lanes<T>,
+) -> Lanes<T> {
+    if peepholes.is_empty() {
+        return a;
+    }
+    let p = load(peepholes, start, width);
+    lanes(|u| a[u] + p[u] * cell[u])
 }
 
 #[inline(always)]
@@ -231,29 +267,24 @@ vectorised! {
         h: &mut [T],
         above: &mut [T],
     ) {
-        each_block(c.len() / hidden, hidden, |Units { width: w, first, at, gates: g, hidden }| {
+        for Units { width: w, first, at, gates: g } in blocks(c.len() / hidden, hidden) {
             let before = match (in_place, c_before.is_empty()) {
                 (true, _) => load(c, at, w),
                 (false, false) => load(c_before, at, w),
                 (false, true) => [T::default(); BLOCK],
             };
-            // Pre-activation of a gate, with the peephole of `cell` where there is one.
-            let pre = |gates: &[T], gate: usize, peephole: Option<usize>, cell: &Lanes<T>| {
-                let (a, b) = (load(gates, g + gate * w, w), load(bias, 4 * first + gate * w, w));
-                match peephole {
-                    Some(p) if !peepholes.is_empty() => {
-                        let p = load(peepholes, p * hidden + first, w);
-                        lanes(|u| a[u] + b[u] + p[u] * cell[u])
-                    }
-                    _ => lanes(|u| a[u] + b[u]),
-                }
-            };
-            let (i, f) = (pre(gates, 0, Some(0), &before), pre(gates, 1, Some(1), &before));
-            let candidate = pre(gates, 2, None, &before);
+            // Pre-activations, all of them before the gates are overwritten.
+            let [ai, af, ag, ao] =
+                [0, 1, 2, 3].map(|gate| sum(gates, g + gate * w, bias, 4 * first + gate * w, w));
+            let of_peephole = |p: usize| p * hidden + first;
+            let (i, f) = (
+                plus_peephole(ai, peepholes, of_peephole(0), w, &before),
+                plus_peephole(af, peepholes, of_peephole(1), w, &before),
+            );
             let (i, f) = (lanes(|u| i[u].sigmoid()), lanes(|u| f[u].sigmoid()));
-            let candidate = lanes(|u| candidate[u].tanh());
+            let candidate = lanes(|u| ag[u].tanh());
             let cell = lanes(|u| f[u] * before[u] + i[u] * candidate[u]);
-            let o = pre(gates, 3, Some(2), &cell);
+            let o = plus_peephole(ao, peepholes, of_peephole(2), w, &cell);
             let o = lanes(|u| o[u].sigmoid());
             let out = lanes(|u| o[u] * cell[u].tanh());
             for (gate, values) in [&i, &f, &candidate, &o].into_iter().enumerate() {
@@ -269,7 +300,7 @@ vectorised! {
                     store(above, at, w, &lanes(|u| factor[u] * out[u]));
                 }
             }
-        });
+        }
     }
 }
 
@@ -288,7 +319,7 @@ vectorised! {
         sums: &mut [T],
     ) {
         let one = T::of(1.0);
-        each_block(c.len() / hidden, hidden, |Units { width: w, first, at, gates: g, hidden }| {
+        for Units { width: w, first, at, gates: g } in blocks(c.len() / hidden, hidden) {
             let maybe = |array: &[T], start: usize| {
                 if array.is_empty() { [T::default(); BLOCK] } else { load(array, start, w) }
             };
@@ -324,6 +355,6 @@ vectorised! {
                 add(of_peepholes, hidden + first, w, &lanes(|u| d_f[u] * before[u]));
                 add(of_peepholes, 2 * hidden + first, w, &lanes(|u| d_o[u] * cell[u]));
             }
-        });
+        }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn forward<T: Real>(cpu: &mut Cpu<T>, s: &Convolution, x: Slot, w: Sl
         let u = cpu.prepared.get(w, version, Form::Transformed(tiling.side()), s, len, |to| {
             winograd::transform_weights(threads, set, s, &tiling, w_values, to);
         });
-        return winograd::forward(threads, set, s, &tiling, x, u, y, write);
+        return winograd::forward(threads, set, s, &tiling, (x, u), y, write, &mut cpu.workspace);
     }
     let len = direct::packed_len(set, s.outputs, s.kernel * s.kernel * s.inputs);
     let packed = cpu.prepared.get(w, version, Form::Panels, s, len, |to| direct::pack(set, s, w_values, to));
@@ -43,7 +43,7 @@ pub(super) fn input_gradient<T: Real>(cpu: &mut Cpu<T>, s: &Convolution, dy: Slo
         let u = cpu.prepared.get(w, version, Form::TransposedTransformed(tiling.side()), s, len, |to| {
             winograd::transform_weights_transposed(threads, set, s, &tiling, w_values, to);
         });
-        return winograd::input_gradient(threads, set, s, &tiling, dy, u, dx);
+        return winograd::input_gradient(threads, set, s, &tiling, (dy, u), dx, &mut cpu.workspace);
     }
     let len = direct::packed_len(set, s.inputs, s.kernel * s.kernel * s.outputs);
     let packed = cpu.prepared.get(w, version, Form::TurnedPanels, s, len, |to| {

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::error::Result;
 use prepared::Prepared;
-use storage::Arena;
+use storage::{Arena, Workspace};
 use threads::Threads;
 
 /// A processor and its arena.
@@ -38,8 +38,7 @@ pub struct Cpu<T: Real> {
     threads: Threads,
     instructions: Instructions,
     prepared: Prepared,
-    /// Working memory of operations that need more than a cache holds.
-    workspace: Arena<f32>,
+    workspace: Workspace,
 }
 
 impl<T: Real> Cpu<T> {
@@ -57,7 +56,7 @@ impl<T: Real> Cpu<T> {
             threads,
             instructions,
             prepared: Prepared::default(),
-            workspace: Arena::default(),
+            workspace: Workspace::default(),
         })
     }
 

@@ -67,13 +67,17 @@ impl Product {
             self.tile::<S, ROWS, V, MASKED>(row);
             row += ROWS;
         }
-        match self.rows - row {
-            5 => self.tile::<S, 5, V, MASKED>(row),
-            4 => self.tile::<S, 4, V, MASKED>(row),
-            3 => self.tile::<S, 3, V, MASKED>(row),
-            2 => self.tile::<S, 2, V, MASKED>(row),
-            1 => self.tile::<S, 1, V, MASKED>(row),
-            _ => {}
+        // The rest in powers of two: fewer bodies to compile than one for each rest, at nearly the same speed.
+        if self.rows - row >= 4 {
+            self.tile::<S, 4, V, MASKED>(row);
+            row += 4;
+        }
+        if self.rows - row >= 2 {
+            self.tile::<S, 2, V, MASKED>(row);
+            row += 2;
+        }
+        if self.rows > row {
+            self.tile::<S, 1, V, MASKED>(row);
         }
     }
 

@@ -141,6 +141,23 @@ impl<T: Real> Drop for Arena<T> {
     }
 }
 
+/// Working memory of operations that need more than a cache holds: grows to the largest of them.
+#[derive(Default)]
+pub(super) struct Workspace {
+    arena: Arena<f32>,
+}
+
+impl Workspace {
+    /// `len` numbers, whose content is what some earlier operation left.
+    pub fn numbers(&mut self, len: usize) -> &mut [f32] {
+        if self.arena.elements < len {
+            self.arena = Arena::default();
+            self.arena = Arena::working(len);
+        }
+        &mut self.arena.whole()[..len]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::ArenaPlan;

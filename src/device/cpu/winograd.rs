@@ -15,7 +15,9 @@ use super::direct::panel_width;
 use super::instructions::Instructions;
 use super::product::Product;
 use super::simd::dispatch;
+use super::storage::Workspace;
 use super::threads::{Shared, Threads, with_scratch};
+use std::ops::Range;
 use tile::{Matrix, Place, Size, TileTransform};
 
 /// How one convolution is cut into tiles.
@@ -134,6 +136,9 @@ fn tiles_together(points: usize, channels: usize) -> usize {
     (NUMBERS / (points * channels) / 6 * 6).clamp(12, 96)
 }
 
+/// Transformed weights beyond this many numbers do not stay in the second cache: they are read once for many tiles.
+const WIDE: usize = 3 << 18;
+
 /// Numbers between the same tile at neighbouring points: not a power of two, lest all points share a few cache sets.
 fn point_stride(tiles: usize, channels: usize) -> usize {
     tiles * channels + 16
@@ -183,81 +188,181 @@ fn taps(s: &Convolution) -> Extent {
 }
 
 /// `y (+)= conv(x, w)`, w transformed by [`transform_weights`].
+///
+/// Few channels: a task takes some tiles all the way from x to y. Many: all tiles are transformed first, then a task
+/// takes some of them through one panel of outputs.
+#[allow(clippy::too_many_arguments)]
 pub(super) fn forward(
     threads: &Threads,
     set: Instructions,
     s: &Convolution,
     t: &Tiling,
-    x: &[f32],
-    u: &[f32],
+    (x, u): (&[f32], &[f32]),
     y: &mut [f32],
     write: Write,
+    workspace: &mut Workspace,
 ) {
     /// Tasks that keep any usual number of threads busy.
     const TASKS: usize = 8;
     let (points, tiles, panels) = (t.points(), s.images * t.tiles(), s.outputs.div_ceil(set.panel()));
-    let (xc, yc) = (padded(s.inputs), set.panel().min(padded(s.outputs)));
-    let most = tiles_together(points, xc + yc);
-    let together = most.min(tiles.div_ceil(TASKS).next_multiple_of(6)).min(tiles);
-    let chunks = tiles.div_ceil(together);
-    let groups = TASKS.div_ceil(chunks).min(panels);
+    let xc = padded(s.inputs);
     let y = Shared(y.as_mut_ptr());
-    threads.each(chunks * groups, |task| {
-        let (first_tile, group) = (task / groups * together, task % groups);
-        let tiles = together.min(tiles - first_tile);
-        let (v_stride, m_stride) = (point_stride(tiles, xc), point_stride(tiles, yc));
-        with_scratch(points * (v_stride + m_stride), |scratch| {
-            let (v, m) = scratch.split_at_mut(points * v_stride);
-            for tile in 0..tiles {
-                let (start, extent) = t.data(s, first_tile + tile);
-                let transform = TileTransform {
-                    matrix: Matrix::Data,
-                    size: t.size,
-                    from: extent.from(x[start..].as_ptr()),
-                    to: t.points_at(v_stride).to(v[tile * xc..].as_mut_ptr()),
-                    channels: s.inputs,
-                    add: false,
-                };
-                // SAFETY: the extent keeps within the image, and v holds all points.
-                unsafe { dispatch(set, transform) }
-            }
-            for panel in group * panels / groups..(group + 1) * panels / groups {
-                let first = panel * set.panel();
-                let (width, stride) = panel_width(set, s.outputs, first);
-                for point in 0..points {
-                    let product = Product {
-                        rows: tiles,
-                        width,
-                        segments: 1,
-                        len: s.inputs,
-                        x: v[point * v_stride..].as_ptr(),
-                        x_row: xc,
-                        x_segment: 0,
-                        x_step: 1,
-                        w: u[(first * points + point * stride) * s.inputs..].as_ptr(),
-                        w_segment: 0,
-                        w_step: stride,
-                        y: m[point * m_stride..].as_mut_ptr(),
-                        y_row: yc,
-                        add: false,
-                    };
-                    // SAFETY: v, u and m hold this point's rows.
-                    unsafe { dispatch(set, product) }
-                }
+    let pass = Pass { set, s, t };
+    let together = |channels, shares| {
+        let fair = tiles.div_ceil(shares).next_multiple_of(6);
+        tiles_together(points, channels).min(fair).min(tiles)
+    };
+    let yc = pass.panel_channels(s.outputs);
+    if u.len() <= WIDE {
+        let together = together(xc + yc, TASKS);
+        threads.each(tiles.div_ceil(together), |task| {
+            let first_tile = task * together;
+            let tiles = together.min(tiles - first_tile);
+            let v_stride = point_stride(tiles, xc);
+            with_scratch(points * (v_stride + point_stride(tiles, yc)), |scratch| {
+                let (v, m) = scratch.split_at_mut(points * v_stride);
                 for tile in 0..tiles {
-                    let (start, extent) = t.results(s, first_tile + tile);
-                    let transform = TileTransform {
-                        matrix: Matrix::Results,
-                        size: t.size,
-                        from: t.points_at(m_stride).from(m[tile * yc..].as_ptr()),
-                        to: extent.to(y.at(start + first)),
-                        channels: width,
-                        add: write == Write::Add,
-                    };
-                    // SAFETY: the extent keeps within the image; this task alone writes these tiles of this panel.
-                    unsafe { dispatch(set, transform) }
+                    pass.data(first_tile + tile, x, v[tile * xc..].as_mut_ptr(), v_stride);
                 }
-            }
+                for panel in 0..panels {
+                    pass.results(
+                        panel,
+                        first_tile..first_tile + tiles,
+                        (v.as_ptr(), v_stride),
+                        u,
+                        m,
+                        y,
+                        write,
+                    );
+                }
+            });
         });
-    });
+        return;
+    }
+    // A panel of weights goes by once for all tiles that fit beside it.
+    let together = (2 * tiles_together(points, yc)).min(tiles);
+    let round = (MOST / (points * xc)).clamp(together, tiles.max(together));
+    let v_stride = point_stride(round, xc);
+    let v = Shared(workspace.numbers(points * v_stride).as_mut_ptr());
+    for round_first in (0..tiles).step_by(round) {
+        let round = round.min(tiles - round_first);
+        threads.each(round, |tile| pass.data(round_first + tile, x, v.at(tile * xc), v_stride));
+        let chunks = round.div_ceil(together);
+        threads.each(panels * chunks, |task| {
+            let (panel, chunk) = (task / chunks, task % chunks * together);
+            let tiles = round_first + chunk..round_first + (chunk + together).min(round);
+            with_scratch(points * point_stride(tiles.len(), yc), |m| {
+                let from = (v.at(chunk * xc).cast_const(), v_stride);
+                pass.results(panel, tiles, from, u, m, y, write);
+            });
+        });
+    }
+}
+
+/// Most numbers of transforms that are kept between two steps of one operation.
+const MOST: usize = 6 << 20;
+
+/// What all steps of one convolution share.
+#[derive(Clone, Copy)]
+struct Pass<'a> {
+    set: Instructions,
+    s: &'a Convolution,
+    t: &'a Tiling,
+}
+
+impl Pass<'_> {
+    /// Numbers of one tile at one point in a panel of up to `channels` channels.
+    fn panel_channels(&self, channels: usize) -> usize {
+        self.set.panel().min(padded(channels))
+    }
+
+    /// Transforms a tile of x; `v` is its place at the first point.
+    fn data(&self, tile: usize, x: &[f32], v: *mut f32, v_stride: usize) {
+        let (start, extent) = self.t.data(self.s, tile);
+        let transform = TileTransform {
+            matrix: Matrix::Data,
+            size: self.t.size,
+            from: extent.from(x[start..].as_ptr()),
+            to: self.t.points_at(v_stride).to(v),
+            channels: self.s.inputs,
+            add: false,
+        };
+        // SAFETY: the extent keeps within the image; callers own this tile of v, which holds all points.
+        unsafe { dispatch(self.set, transform) }
+    }
+
+    /// Transforms a tile of dy from output `first` on; `m` is its place at the first point.
+    fn result_gradient(
+        &self,
+        tile: usize,
+        first: usize,
+        channels: usize,
+        dy: &[f32],
+        m: *mut f32,
+        m_stride: usize,
+    ) {
+        let (start, extent) = self.t.results(self.s, tile);
+        let transform = TileTransform {
+            matrix: Matrix::ResultsAdjoint,
+            size: self.t.size,
+            from: extent.from(dy[start + first..].as_ptr()),
+            to: self.t.points_at(m_stride).to(m),
+            channels,
+            add: false,
+        };
+        // SAFETY: the extent keeps within the image; callers own this tile of m, which holds all points.
+        unsafe { dispatch(self.set, transform) }
+    }
+
+    /// Takes transformed tiles through one panel of outputs.
+    #[allow(clippy::too_many_arguments)]
+    fn results(
+        &self,
+        panel: usize,
+        tiles: Range<usize>,
+        (v, v_stride): (*const f32, usize),
+        u: &[f32],
+        m: &mut [f32],
+        y: Shared,
+        write: Write,
+    ) {
+        let Pass { set, s, t } = *self;
+        let first = panel * set.panel();
+        let (width, stride) = panel_width(set, s.outputs, first);
+        let yc = self.panel_channels(s.outputs);
+        let m_stride = point_stride(tiles.len(), yc);
+        for point in 0..t.points() {
+            let product = Product {
+                rows: tiles.len(),
+                width,
+                segments: 1,
+                len: s.inputs,
+                x: v.wrapping_add(point * v_stride),
+                x_row: padded(s.inputs),
+                x_segment: 0,
+                x_step: 1,
+                w: u[(first * t.points() + point * stride) * s.inputs..].as_ptr(),
+                w_segment: 0,
+                w_step: stride,
+                y: m[point * m_stride..].as_mut_ptr(),
+                y_row: yc,
+                add: false,
+            };
+            // SAFETY: v, u and m hold this point's rows.
+            unsafe { dispatch(set, product) }
+        }
+        for (row, tile) in tiles.enumerate() {
+            let (start, extent) = t.results(s, tile);
+            let transform = TileTransform {
+                matrix: Matrix::Results,
+                size: t.size,
+                from: t.points_at(m_stride).from(m[row * yc..].as_ptr()),
+                to: extent.to(y.at(start + first)),
+                channels: width,
+                add: write == Write::Add,
+            };
+            // SAFETY: the extent keeps within the image; only the caller's task writes these tiles of this panel.
+            unsafe { dispatch(set, transform) }
+        }
+    }
 }
