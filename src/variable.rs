@@ -66,7 +66,7 @@ pub static VARIABLES: &[Variable] = &[
     variable!("v10", "northward_wind", "10 metre northward wind", "m s-1", ["10v", "vas", "v10m", "10m_v_component_of_wind"], -120.0, 120.0, WindComponent, "m/s", 1.0, 0.0),
     variable!("tcwv", "atmosphere_mass_content_of_water_vapor", "total column water vapour", "kg m-2", ["total_column_water_vapour", "prw"], -1.0, 120.0, Scalar, "kg/m2", 1.0, 0.0),
     variable!("tp", "lwe_thickness_of_precipitation_amount", "total precipitation", "m", ["total_precipitation"], -1e-4, 3.0, Accumulated, "mm", 1000.0, 0.0),
-    variable!("orog", "surface_altitude", "surface altitude", "m", ["orography", "topo", "hgt_surface"], -500.0, 9000.0, Static, "m", 1.0, 0.0),
+    variable!("orog", "surface_altitude", "surface altitude", "m", ["orography", "topo", "hgt_surface"], -1000.0, 9000.0, Static, "m", 1.0, 0.0),
     variable!("lsm", "land_binary_mask", "land-sea mask", "1", ["sftlf", "land_sea_mask", "land"], -0.01, 1.01, Static, "", 1.0, 0.0),
     variable!("vo", "atmosphere_relative_vorticity", "relative vorticity", "s-1", ["vorticity"], -0.02, 0.02, Scalar, "1e-5/s", 1e5, 0.0),
 ];

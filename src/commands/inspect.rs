@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::constants::DAY_SECONDS;
 use crate::error::{self, Error, Kind, Result};
 use crate::io::{self, Effort, FileInfo, Format, Indexer, Problem, Severity, Survey, VariableInfo};
 use crate::time::LeadTime;
@@ -82,6 +83,10 @@ pub fn run(args: &Args) -> Result<()> {
     }
     match refused {
         0 => Ok(()),
+        1 if args.files.len() == 1 => {
+            Err(Error::input(format!("{}: no field of it can be used", args.files[0].display()))
+                .hint("the reasons stand above"))
+        }
         _ => Err(Error::input(format!("{refused} of {} files cannot be used", args.files.len()))
             .hint("the reasons stand above")),
     }
@@ -201,8 +206,14 @@ fn time(variable: &VariableInfo) -> String {
             spacings.sort_unstable();
             let (least, most) = (spacings[0], spacings[spacings.len() - 1]);
             let shown = |seconds| LeadTime { seconds }.to_string();
-            let step =
-                if least == most { shown(least) } else { format!("{} to {}", shown(least), shown(most)) };
+            let month = 27 * DAY_SECONDS..=32 * DAY_SECONDS;
+            let step = if least == most {
+                shown(least)
+            } else if month.contains(&least) && month.contains(&most) {
+                "a month".to_string()
+            } else {
+                format!("{} to {}", shown(least), shown(most))
+            };
             calendar(format!("{} of {step}, {first} to {last}", variable.times.len()))
         }
     }
@@ -255,7 +266,7 @@ fn understood(variable: &VariableInfo) -> String {
         _ if variable.refused.is_some() => return "refused".into(),
         Some(known) if known.standard_name == known.name => known.name.to_string(),
         Some(known) => format!("{} ({})", known.name, known.standard_name),
-        None => format!("{} (not in wxsim's table)", variable.name),
+        None => format!("{} (own name)", variable.name),
     };
     match (&variable.statistic, variable.period) {
         (Some(statistic), Some(period)) => format!("{name}, {statistic} over {period}"),

@@ -1,10 +1,10 @@
 //! From a header and its coordinates to fields: the CF conventions, and what people write instead of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::axes::{self, Coordinate};
 use super::coordinates::{self, Axes, Axis};
-use super::info::{Dimension, Linear, Problem, Role, Severity, VariableInfo};
+use super::info::{Dimension, Linear, Number, Problem, Role, Severity, VariableInfo};
 use super::names::{self, Setting};
 use super::schema::{RawVariable, Schema};
 use super::slabs::Slabs;
@@ -15,6 +15,9 @@ use crate::time::{LeadTime, ValidTime};
 
 /// Larger fields do not fit a step of any model; a header that asks for them is damaged.
 const MOST_POINTS: usize = 1_000_000_000;
+
+/// More coordinates without a dimension, or curvilinear ones, than any file has; the rest is not looked at.
+const MOST_SCALARS: usize = 64;
 
 /// What was understood of a file.
 pub struct Understood {
@@ -28,6 +31,13 @@ pub fn understand(schema: &Schema, source: &mut dyn Slabs) -> Understood {
     let axes = coordinates::read(schema, source);
     let scalars = Scalars::read(schema, source);
     let auxiliary = auxiliary(schema);
+    let curved: Vec<&RawVariable> = schema
+        .variables
+        .iter()
+        .filter(|v| v.dimensions.len() > 1 && axes::recognise(v) == Some(Coordinate::Latitude))
+        .take(MOST_SCALARS)
+        .collect();
+    let file = File { schema, axes: &axes, scalars: &scalars, curved: &curved };
     let mut understood = Understood {
         variables: Vec::new(),
         problems: Vec::new(),
@@ -37,11 +47,11 @@ pub fn understand(schema: &Schema, source: &mut dyn Slabs) -> Understood {
     let mut used = vec![false; axes.axes.len()];
     for raw in &schema.variables {
         let Some(number) = raw.number else { continue };
-        if raw.dimensions.is_empty() || auxiliary.contains(&raw.name.as_str()) {
+        if raw.dimensions.is_empty() || auxiliary.contains(raw.name.as_str()) {
             continue;
         }
         let mut notes = Vec::new();
-        match field(schema, raw, number, &axes, &scalars, &mut notes) {
+        match file.field(raw, number, &mut notes) {
             Ok(info) => {
                 raw.dimensions.iter().for_each(|d| used[*d] = true);
                 understood.variables.push(info);
@@ -87,7 +97,8 @@ impl Scalars {
     fn read(schema: &Schema, source: &mut dyn Slabs) -> Self {
         let mut scalars =
             Self { time: None, reference: None, heights: vec![], pressures: vec![], time_trouble: None };
-        for raw in schema.variables.iter().filter(|v| v.dimensions.is_empty() && v.number.is_some()) {
+        let alone = schema.variables.iter().filter(|v| v.dimensions.is_empty() && v.number.is_some());
+        for raw in alone.take(MOST_SCALARS) {
             let Some(kind) = axes::recognise(raw) else { continue };
             let Ok(values) = coordinates::values(schema, source, raw) else { continue };
             let Some(value) = values.first().copied().filter(|v| v.is_finite()) else { continue };
@@ -116,8 +127,8 @@ impl Scalars {
 }
 
 /// Variables that describe others.
-fn auxiliary(schema: &Schema) -> Vec<&str> {
-    let mut names = Vec::new();
+fn auxiliary(schema: &Schema) -> HashSet<&str> {
+    let mut names = HashSet::new();
     for raw in &schema.variables {
         for attribute in ["bounds", "climatology", "coordinates", "grid_mapping", "ancillary_variables"] {
             names.extend(raw.attributes.text(attribute).unwrap_or("").split_whitespace());
@@ -130,7 +141,7 @@ fn auxiliary(schema: &Schema) -> Vec<&str> {
             Some(Coordinate::Latitude | Coordinate::Longitude | Coordinate::Time | Coordinate::ReferenceTime)
         );
         if own || place {
-            names.push(raw.name.as_str());
+            names.insert(raw.name.as_str());
         }
     }
     names
@@ -153,200 +164,212 @@ impl From<Error> for Refusal {
     }
 }
 
-fn field(
-    schema: &Schema,
-    raw: &RawVariable,
-    number: super::Number,
-    axes: &Axes,
-    scalars: &Scalars,
-    notes: &mut Vec<Problem>,
-) -> Result<VariableInfo, Refusal> {
-    let along: Vec<&Axis> = raw.dimensions.iter().map(|d| &axes.axes[*d]).collect();
-    on_a_grid(schema, raw, &along)?;
-    let mut dimensions: Vec<Dimension> = Vec::new();
-    let (mut rows, mut columns, mut times, mut levels, mut height) = (None, None, None, None, None);
-    for (id, axis) in raw.dimensions.iter().zip(&along) {
-        let dimension = &schema.dimensions[*id];
-        let role = match axis {
-            Axis::Latitude(found) => {
-                rows = Some(found);
-                Role::Latitude
+/// What the fields of a file share.
+struct File<'a> {
+    schema: &'a Schema,
+    axes: &'a Axes,
+    scalars: &'a Scalars,
+    /// Latitudes with more than one dimension.
+    curved: &'a [&'a RawVariable],
+}
+
+impl File<'_> {
+    fn field(
+        &self,
+        raw: &RawVariable,
+        number: Number,
+        notes: &mut Vec<Problem>,
+    ) -> Result<VariableInfo, Refusal> {
+        let Self { schema, axes, scalars, .. } = *self;
+        let along: Vec<&Axis> = raw.dimensions.iter().map(|d| &axes.axes[*d]).collect();
+        self.on_a_grid(raw, &along)?;
+        let mut dimensions: Vec<Dimension> = Vec::new();
+        let (mut rows, mut columns, mut times, mut levels, mut height) = (None, None, None, None, None);
+        for (id, axis) in raw.dimensions.iter().zip(&along) {
+            let dimension = &schema.dimensions[*id];
+            let role = match axis {
+                Axis::Latitude(found) => {
+                    rows = Some(found);
+                    Role::Latitude
+                }
+                Axis::Longitude(found) => {
+                    columns = Some(found);
+                    Role::Longitude
+                }
+                Axis::Time(found) => {
+                    times = Some(found);
+                    Role::Time
+                }
+                Axis::Pressure { levels: found, index } => {
+                    levels = Some((found, index));
+                    Role::Level
+                }
+                Axis::Height(metres) => {
+                    height = Some(*metres);
+                    Role::Single
+                }
+                Axis::Version => Role::Version,
+                Axis::Single => Role::Single,
+                Axis::Refused { what, remedy } => return refuse(what, remedy),
+                Axis::Rotated | Axis::Projection | Axis::Unknown => {
+                    return refuse(
+                        format!(
+                            "dimension '{}' of length {} is neither time, level, latitude nor longitude",
+                            dimension.name, dimension.length
+                        ),
+                        format!(
+                            "give its coordinate units or a standard_name, or choose one: ncks -d {},0",
+                            dimension.name
+                        ),
+                    );
+                }
+            };
+            if role != Role::Single && dimensions.iter().any(|d| d.role == role) {
+                return refuse(format!("has two dimensions for {role:?}"), "split the variable (ncks -d)");
             }
-            Axis::Longitude(found) => {
-                columns = Some(found);
-                Role::Longitude
-            }
-            Axis::Time(found) => {
-                times = Some(found);
-                Role::Time
-            }
-            Axis::Pressure { levels: found, index } => {
-                levels = Some((found, index));
-                Role::Level
-            }
-            Axis::Height(metres) => {
-                height = Some(*metres);
-                Role::Single
-            }
-            Axis::Version => Role::Version,
-            Axis::Single => Role::Single,
-            Axis::Refused { what, remedy } => return refuse(what, remedy),
-            Axis::Rotated | Axis::Projection | Axis::Unknown => {
-                return refuse(
-                    format!(
-                        "dimension '{}' of length {} is neither time, level, latitude nor longitude",
-                        dimension.name, dimension.length
-                    ),
-                    format!(
-                        "give its coordinate units or a standard_name, or choose one: ncks -d {},0",
-                        dimension.name
-                    ),
-                );
+            dimensions.push(Dimension { name: dimension.name.clone(), length: dimension.length, role });
+        }
+        let (Some(rows), Some(columns)) = (rows, columns) else {
+            return refuse("is not on a latitude-longitude grid", "regrid it first");
+        };
+        let grid = Grid::new(rows.latitude.clone(), columns.longitude.clone())?;
+        if grid.rows().checked_mul(grid.columns()).is_none_or(|points| points > MOST_POINTS) {
+            return refuse(
+                format!("a field of {} x {} points is too large", grid.rows(), grid.columns()),
+                "the header may be damaged: copy or download the file again",
+            );
+        }
+        let words: HashSet<&str> =
+            raw.attributes.text("coordinates").unwrap_or("").split_whitespace().collect();
+        let listed = |name: &str| words.contains(name);
+        let times = match times {
+            Some(axis) => axis.clone(),
+            None => {
+                if let Some((name, error)) = &scalars.time_trouble
+                    && listed(name)
+                {
+                    return refuse(error::chain(error), error.advice().unwrap_or("set the time's units"));
+                }
+                let time = scalars.time.iter().map(|(_, time)| *time).collect();
+                coordinates::Times { times: time, index: Vec::new(), period: None }
             }
         };
-        if role != Role::Single && dimensions.iter().any(|d| d.role == role) {
-            return refuse(format!("has two dimensions for {role:?}"), "split the variable (ncks -d)");
+        height = height.or(scalars.heights.iter().find(|(name, _)| listed(name)).map(|(_, metres)| *metres));
+        let scalar_level =
+            scalars.pressures.iter().find(|(name, _)| listed(name)).map(|(_, pressure)| *pressure);
+        let (levels, level_index) = match (levels, scalar_level) {
+            (Some((levels, index)), _) => (levels.clone(), index.clone()),
+            (None, Some(level)) => (vec![level], Vec::new()),
+            (None, None) => (Vec::new(), Vec::new()),
+        };
+        let (statistic, interval) = statistic(raw);
+        let setting = Setting { has_levels: !levels.is_empty(), height, statistic: statistic.clone() };
+        let known = names::quantity(raw, &setting);
+        let (packing, ignored) = packing::packing(raw, number)?;
+        for sentence in ignored {
+            let remedy = "correct the attribute's type with ncatted".to_string();
+            notes.push(Problem {
+                severity: Severity::Note,
+                variable: Some(raw.name.clone()),
+                sentence,
+                remedy,
+            });
         }
-        dimensions.push(Dimension { name: dimension.name.clone(), length: dimension.length, role });
-    }
-    let (Some(rows), Some(columns)) = (rows, columns) else {
-        return refuse("is not on a latitude-longitude grid", "regrid it first");
-    };
-    let grid = Grid::new(rows.latitude.clone(), columns.longitude.clone())?;
-    if grid.rows().checked_mul(grid.columns()).is_none_or(|points| points > MOST_POINTS) {
-        return refuse(
-            format!("a field of {} x {} points is too large", grid.rows(), grid.columns()),
-            "the header may be damaged: copy or download the file again",
-        );
-    }
-    let listed = |name: &str| {
-        raw.attributes.text("coordinates").unwrap_or("").split_whitespace().any(|word| word == name)
-    };
-    let times = match times {
-        Some(axis) => axis.clone(),
-        None => {
-            if let Some((name, error)) = &scalars.time_trouble
-                && listed(name)
-            {
-                return refuse(error::chain(error), error.advice().unwrap_or("set the time's units"));
-            }
-            let time = scalars.time.iter().map(|(_, time)| *time).collect();
-            coordinates::Times { times: time, index: Vec::new(), period: None }
+        let period = statistic.as_ref().and(times.period.or(interval));
+        let mut info = VariableInfo {
+            name: raw.name.clone(),
+            quantity_name: known.map_or_else(|| raw.name.clone(), |v| v.name.to_string()),
+            standard_name: Some(raw.standard_name()).filter(|n| !n.is_empty()),
+            long_name: raw.attributes.text("long_name").map(str::to_string),
+            file_units: raw.units().to_string(),
+            units: String::new(),
+            conversion: Linear::IDENTITY,
+            refused: None,
+            packing,
+            levels,
+            level_index,
+            height,
+            times: times.times,
+            time_index: times.index,
+            grid,
+            grid_kind: rows.kind,
+            orientation: Orientation {
+                latitude_descending: rows.descending,
+                longitude_shift: columns.shift,
+                longitude_signed: columns.signed,
+            },
+            columns: columns.file.clone(),
+            dimensions,
+            chunks: raw.chunks.clone(),
+            period,
+            statistic,
+        };
+        info.settle_units();
+        if let Some(sentence) = &info.refused {
+            notes.push(Problem {
+                severity: Severity::Refused,
+                variable: Some(raw.name.clone()),
+                sentence: sentence.clone(),
+                remedy: format!(
+                    "say it in the source (unit = \"...\"), or: ncatted -a units,{},o,c,... FILE",
+                    raw.name
+                ),
+            });
         }
-    };
-    height = height.or(scalars.heights.iter().find(|(name, _)| listed(name)).map(|(_, metres)| *metres));
-    let scalar_level = scalars.pressures.iter().find(|(name, _)| listed(name)).map(|(_, pressure)| *pressure);
-    let (levels, level_index) = match (levels, scalar_level) {
-        (Some((levels, index)), _) => (levels.clone(), index.clone()),
-        (None, Some(level)) => (vec![level], Vec::new()),
-        (None, None) => (Vec::new(), Vec::new()),
-    };
-    let (statistic, interval) = statistic(raw);
-    let setting = Setting { has_levels: !levels.is_empty(), height, statistic: statistic.clone() };
-    let known = names::quantity(raw, &setting);
-    let (packing, ignored) = packing::packing(raw, number)?;
-    for sentence in ignored {
-        let remedy = "correct the attribute's type with ncatted".to_string();
-        notes.push(Problem { severity: Severity::Note, variable: Some(raw.name.clone()), sentence, remedy });
-    }
-    let period = statistic.as_ref().and(times.period.or(interval));
-    let mut info = VariableInfo {
-        name: raw.name.clone(),
-        quantity_name: known.map_or_else(|| raw.name.clone(), |v| v.name.to_string()),
-        standard_name: Some(raw.standard_name()).filter(|n| !n.is_empty()),
-        long_name: raw.attributes.text("long_name").map(str::to_string),
-        file_units: raw.units().to_string(),
-        units: String::new(),
-        conversion: Linear::IDENTITY,
-        refused: None,
-        packing,
-        levels,
-        level_index,
-        height,
-        times: times.times,
-        time_index: times.index,
-        grid,
-        grid_kind: rows.kind,
-        orientation: Orientation {
-            latitude_descending: rows.descending,
-            longitude_shift: columns.shift,
-            longitude_signed: columns.signed,
-        },
-        columns: columns.file.clone(),
-        dimensions,
-        chunks: raw.chunks.clone(),
-        period,
-        statistic,
-    };
-    info.settle_units();
-    if let Some(sentence) = &info.refused {
-        notes.push(Problem {
-            severity: Severity::Refused,
-            variable: Some(raw.name.clone()),
-            sentence: sentence.clone(),
-            remedy: format!(
-                "say it in the source (unit = \"...\"), or: ncatted -a units,{},o,c,... FILE",
-                raw.name
-            ),
-        });
-    }
-    if info.is_accumulated() && info.period.is_none() {
-        notes.push(Problem {
+        if info.is_accumulated() && info.period.is_none() {
+            notes.push(Problem {
             severity: Severity::Warning,
             variable: Some(raw.name.clone()),
             sentence: format!("'{}' is accumulated, and the file does not say over which period", raw.name),
-            remedy: "say it in the source (period = \"1h\" for hourly ERA5)".into(),
+            remedy: format!(
+                "make sure that all files accumulate over the same period, and write it into them: ncatted -a cell_methods,{},o,c,\"time: sum (interval: 1 hour)\" FILE",
+                raw.name
+            ),
         });
-    }
-    Ok(info)
-}
-
-/// Refuses what has no rows and columns of a latitude-longitude grid, saying what it is instead.
-fn on_a_grid(schema: &Schema, raw: &RawVariable, along: &[&Axis]) -> Result<(), Refusal> {
-    let has = |test: fn(&Axis) -> bool| along.iter().any(|a| test(a));
-    if has(|a| matches!(a, Axis::Latitude(_))) && has(|a| matches!(a, Axis::Longitude(_))) {
-        return Ok(());
-    }
-    if has(|a| matches!(a, Axis::Rotated)) {
-        return refuse(
-            "lies on a rotated-pole grid, whose rows and columns are not latitudes and longitudes",
-            "regrid it first: cdo remapbil,r360x180 FILE OUT",
-        );
-    }
-    let curved = |v: &&RawVariable| {
-        v.dimensions.len() > 1
-            && matches!(axes::recognise(v), Some(Coordinate::Latitude))
-            && v.dimensions.iter().filter(|d| raw.dimensions.contains(d)).count() > 1
-    };
-    // The staggered grids of a file with one curvilinear grid are curvilinear too.
-    let anywhere =
-        |v: &&RawVariable| v.dimensions.len() > 1 && axes::recognise(v) == Some(Coordinate::Latitude);
-    let own = schema.variables.iter().find(curved);
-    if let Some(latitude) =
-        own.or_else(|| schema.variables.iter().find(anywhere).filter(|_| raw.dimensions.len() > 1))
-    {
-        return refuse(
-            format!("lies on a curvilinear grid (latitude is {})", schema.signature(latitude)),
-            "regrid it first: cdo remapbil,r360x180 FILE OUT, or xesmf",
-        );
-    }
-    if has(|a| matches!(a, Axis::Projection)) {
-        return refuse(
-            "lies on the grid of a map projection",
-            "regrid it first: cdo remapbil,r360x180 FILE OUT",
-        );
-    }
-    // A broken latitude or longitude axis is the reason, where there is one.
-    for axis in along {
-        if let Axis::Refused { what, remedy } = axis {
-            return refuse(what, remedy);
         }
+        Ok(info)
     }
-    Err(Refusal {
-        severity: Severity::Note,
-        what: format!("no field on a latitude-longitude grid ({})", schema.signature(raw)),
-        remedy: "name files with latitude and longitude coordinates".into(),
-    })
+
+    /// Refuses what has no rows and columns of a latitude-longitude grid, saying what it is instead.
+    fn on_a_grid(&self, raw: &RawVariable, along: &[&Axis]) -> Result<(), Refusal> {
+        let has = |test: fn(&Axis) -> bool| along.iter().any(|a| test(a));
+        if has(|a| matches!(a, Axis::Latitude(_))) && has(|a| matches!(a, Axis::Longitude(_))) {
+            return Ok(());
+        }
+        if has(|a| matches!(a, Axis::Rotated)) {
+            return refuse(
+                "lies on a rotated-pole grid, whose rows and columns are not latitudes and longitudes",
+                "regrid it first: cdo remapbil,r360x180 FILE OUT",
+            );
+        }
+        // The staggered grids of a file with one curvilinear grid are curvilinear too.
+        let shares =
+            |v: &&&RawVariable| v.dimensions.iter().filter(|d| raw.dimensions.contains(d)).count() > 1;
+        let anywhere = self.curved.first().filter(|_| raw.dimensions.len() > 1);
+        if let Some(latitude) = self.curved.iter().find(shares).or(anywhere) {
+            return refuse(
+                format!("lies on a curvilinear grid (latitude is {})", self.schema.signature(latitude)),
+                "regrid it first: cdo remapbil,r360x180 FILE OUT, or xesmf",
+            );
+        }
+        if has(|a| matches!(a, Axis::Projection)) {
+            return refuse(
+                "lies on the grid of a map projection",
+                "regrid it first: cdo remapbil,r360x180 FILE OUT",
+            );
+        }
+        // A broken latitude or longitude axis is the reason, where there is one.
+        for axis in along {
+            if let Axis::Refused { what, remedy } = axis {
+                return refuse(what, remedy);
+            }
+        }
+        Err(Refusal {
+            severity: Severity::Note,
+            what: format!("no field on a latitude-longitude grid ({})", self.schema.signature(raw)),
+            remedy: "name files with latitude and longitude coordinates".into(),
+        })
+    }
 }
 
 /// What a value stands for in time, and over how long where that is written: `cell_methods = "time: sum (interval: 1 hr)"`.

@@ -9,8 +9,8 @@ use super::{packing, units};
 use crate::error::{self, Error, Result};
 use crate::time::{LeadTime, ValidTime};
 
-/// Longer axes are damage: a century of minutes would fit.
-const MOST_ENTRIES: usize = 60_000_000;
+/// Longer axes are damage: four centuries of hours would fit.
+const MOST_ENTRIES: usize = 4_000_000;
 
 /// What a dimension turned out to be.
 #[derive(Debug, Clone)]
@@ -267,12 +267,12 @@ fn order_problems(name: &str, times: &[ValidTime], warn: &mut dyn FnMut(Severity
     let order = Order::of(times);
     let step = LeadTime { seconds: order.step };
     if let Some(first) = order.duplicates.first() {
-        let what =
-            format!("{} dates of '{name}' come more than once, the first is {first}", order.duplicates.len());
+        let count = counted(order.duplicates.len(), "date", "dates");
+        let what = format!("'{name}' repeats {count}, the first is {first}");
         warn(
             Severity::Warning,
             what,
-            "remove the repetition: cdo -mergetime with SKIP_SAME_TIME=1, or ncks -d",
+            "remove the repetition: cdo mergetime with SKIP_SAME_TIME=1, or ncks -d",
         );
     }
     if let Some(first) = order.backward {
@@ -280,10 +280,8 @@ fn order_problems(name: &str, times: &[ValidTime], warn: &mut dyn FnMut(Severity
         warn(Severity::Warning, what, "sort the file by time: cdo mergetime, or xarray's sortby");
     }
     if let Some((before, after)) = order.gaps.first() {
-        let what = format!(
-            "'{name}' has {} gaps in its steps of {step}, the first from {before} to {after}",
-            order.gaps.len()
-        );
+        let count = counted(order.gaps.len(), "gap", "gaps");
+        let what = format!("'{name}' has {count} in its steps of {step}, the first from {before} to {after}");
         warn(
             Severity::Warning,
             what,
@@ -291,9 +289,14 @@ fn order_problems(name: &str, times: &[ValidTime], warn: &mut dyn FnMut(Severity
         );
     }
     if order.short > 0 {
-        let what = format!("'{name}' has {} steps shorter than its usual {step}", order.short);
+        let what =
+            format!("'{name}' has {} shorter than its usual {step}", counted(order.short, "step", "steps"));
         warn(Severity::Warning, what, "choose a step in [data] that all dates share");
     }
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The length of the cells of a time axis, when all are equal and end at their time stamps.

@@ -12,8 +12,10 @@ use crate::error::{Error, Result};
 const DIMENSIONS: u64 = 10;
 const VARIABLES: u64 = 11;
 const ATTRIBUTES: u64 = 12;
-/// More dimensions than the NetCDF library allows in one variable.
+/// What the NetCDF library allows in one variable (NC_MAX_VAR_DIMS).
 const MOST_DIMENSIONS: u64 = 1024;
+/// More dimensions, variables or attributes than any file has: such a list is damage, and would take long to study.
+const LONGEST_LIST: u64 = 8192;
 
 /// Reads the header of a classic file that is `size` bytes long. `name` is for messages.
 pub fn parse(source: impl Read, size: u64, name: &str) -> Result<Schema> {
@@ -71,15 +73,21 @@ impl<R: Read> Cursor<'_, R> {
             .hint("copy or download the file again")
     }
 
-    fn take(&mut self, bytes: u64) -> Result<Vec<u8>> {
+    /// Refuses a header that needs another `bytes` where the file has fewer.
+    fn expect(&self, bytes: u64) -> Result<()> {
         let left = self.size.saturating_sub(self.at);
         if bytes > left {
             return Err(Error::input(format!(
-                "{}: the file ends inside its header: at byte {} another {bytes} bytes were expected, {left} found",
+                "{}: the file ends inside its header: at byte {} at least {bytes} more were expected, {left} found",
                 self.name, self.at
             ))
             .hint("the file is truncated: copy or download it again"));
         }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<Vec<u8>> {
+        self.expect(bytes)?;
         let mut buffer = vec![0; bytes as usize];
         self.source.read_exact(&mut buffer).map_err(|error| {
             Error::input(format!("{}: cannot read the header", self.name)).caused_by(error)
@@ -110,9 +118,10 @@ impl<R: Read> Cursor<'_, R> {
         if found != tag {
             return Err(self.broken(&format!("the list of {what} should start here")));
         }
-        if count > (self.size - self.at) / 8 {
-            return Err(self.broken(&format!("{count} {what} do not fit into the file")));
+        if count > LONGEST_LIST {
+            return Err(self.broken(&format!("{count} {what} are more than any file has")));
         }
+        self.expect(count * 8)?;
         Ok(count)
     }
 

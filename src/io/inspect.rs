@@ -81,7 +81,7 @@ pub fn index_here(path: &Path) -> Result<FileInfo> {
         }
     };
     let mut problems = understood.problems;
-    if understood.variables.is_empty() {
+    if understood.variables.is_empty() && problems.iter().all(|p| p.severity != Severity::Refused) {
         let names: Vec<String> = schema.variables.iter().map(|v| schema.signature(v)).take(8).collect();
         problems.push(Problem {
             severity: Severity::Refused,
@@ -93,7 +93,7 @@ pub fn index_here(path: &Path) -> Result<FileInfo> {
                     names.join(", ")
                 ),
             },
-            remedy: "see the reasons above, or name another file".into(),
+            remedy: "name a file with latitude and longitude coordinates, or regrid it first".into(),
         });
     }
     problems.sort_by_key(|p| std::cmp::Reverse(p.severity));

@@ -32,7 +32,7 @@ pub fn quantity(raw: &RawVariable, setting: &Setting) -> Option<&'static Variabl
         "air_pressure_at_sea_level" => "air_pressure_at_mean_sea_level",
         "land_area_fraction" => "land_binary_mask",
         "dew_point_temperature" | "sea_surface_temperature" => &standard,
-        "lwe_thickness_of_precipitation_amount" => "precipitation_amount",
+        "precipitation_amount" => "lwe_thickness_of_precipitation_amount",
         "atmosphere_mass_content_of_water_vapour" => "atmosphere_mass_content_of_water_vapor",
         _ => &standard,
     };

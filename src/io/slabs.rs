@@ -127,7 +127,9 @@ impl LibrarySlabs {
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let file = netcdf::open(path).map_err(|error| {
-            Error::input(format!("{name}: the NetCDF library refuses it")).caused_by(error)
+            Error::input(format!("{name}: the NetCDF library refuses it"))
+                .caused_by(error)
+                .hint("the file may be truncated or damaged: copy or download it again")
         })?;
         Ok(Self::new(file, name))
     }

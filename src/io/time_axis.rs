@@ -160,6 +160,8 @@ fn reference_date(text: &str) -> Option<(Date, i64)> {
 pub struct Order {
     /// The most common spacing of neighbours in time [s]; 0 with fewer than two moments.
     pub step: i64,
+    /// The moments are a calendar month apart, give or take a day: neither gaps nor short steps are meant.
+    pub monthly: bool,
     /// Moments that come again.
     pub duplicates: Vec<ValidTime>,
     /// The axis runs backward or jumps back somewhere: the first moment that is earlier than the one before it.
@@ -186,6 +188,11 @@ impl Order {
             if group.len() > longest {
                 (longest, order.step) = (group.len(), group[0]);
             }
+        }
+        let month = 27 * DAY_SECONDS..=32 * DAY_SECONDS;
+        order.monthly = order.step > 0 && spacings.iter().all(|s| month.contains(s));
+        if order.monthly {
+            return order;
         }
         order.short = spacings.iter().filter(|s| **s < order.step).count();
         let gaps = sorted.windows(2).filter(|w| w[1].since(w[0]).seconds > order.step);
