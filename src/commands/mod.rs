@@ -8,6 +8,7 @@ mod inputs;
 pub mod inspect;
 pub mod plot;
 mod progress;
+mod report_page;
 mod run_folder;
 mod score_table;
 mod scoring;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::climatology::Climatology;
 use crate::commands::scoring::{Entrant, ForecastSet, Scoring, Source, forecast_sets, forecaster};
-use crate::commands::{inputs, run_folder, score_table};
+use crate::commands::{inputs, report_page, run_folder, score_table};
 use crate::config::verify::BaselineConfig;
 use crate::config::{Config, Overrides, VerifyConfig};
 use crate::error::{Context, Error, Result};
@@ -14,6 +14,7 @@ use crate::field::Layout;
 use crate::forecast::Analyses;
 use crate::io::atomic::write_whole;
 use crate::preprocess::{Catalogue, DataPlan, Span, TrainingView, fit_climatology};
+use crate::report;
 use crate::runner::NetworkStepper;
 use crate::stepper::{Stepper, StepperInfo};
 use crate::time::{InitTime, LeadTime};
@@ -102,9 +103,12 @@ pub fn run(args: &Args) -> Result<()> {
     let scores = summarise(&scoring.comparer, &competitors, &plan.bootstrap, &headline)?;
 
     if let Some(folder) = &args.report {
-        write_report(folder, &scores)?;
+        write_scores(folder, &scores)?;
+        let run = args.model.as_deref().map(run_folder::folder).transpose()?;
+        let page = folder.join("report.html");
+        report::write_html(&page, &report_page::report(&scores, &example, run.as_deref())?)?;
+        eprintln!("wrote {}", page.display());
     }
-    drop(example);
     if args.json {
         println!("{}", json(&scores)?);
     } else {
@@ -305,7 +309,7 @@ fn json(scores: &Scores) -> Result<String> {
         .map_err(|error| Error::run("the scores cannot be written as JSON").caused_by(error))
 }
 
-fn write_report(folder: &Path, scores: &Scores) -> Result<()> {
+fn write_scores(folder: &Path, scores: &Scores) -> Result<()> {
     std::fs::create_dir_all(folder).context(|| format!("cannot make the folder {}", folder.display()))?;
     for (name, text) in [("scores.json", json(scores)?), ("scores.csv", scores.to_csv())] {
         let path = folder.join(name);
