@@ -52,7 +52,6 @@ struct Description {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let interrupt = Interrupt::on_signals()?;
     let config = Config::load(&args.config, &args.overrides)?;
     let plan = config.train.plan(&config.loss)?;
     let folder = args.run_folder();
@@ -98,6 +97,8 @@ pub fn run(args: &Args) -> Result<()> {
         run: &run,
         resume: args.resume,
     };
+    // From here on there is something to save.
+    let interrupt = Interrupt::on_signals()?;
     let mut log = TrainingLog::new(args.resume_command(&folder));
     let outcome = train(&job, &mut device, &interrupt, &mut log)?;
     drop(log);

@@ -91,7 +91,10 @@ impl Trainer<'_> {
         let leads = self.leads();
         self.lead_weights = lead_weights(&self.plan.loss, leads);
         self.loader.set_lead_steps(leads)?;
-        self.loader.seek(self.progress.position);
+        // Seeking throws away what was read ahead.
+        if self.loader.position() != self.progress.position {
+            self.loader.seek(self.progress.position);
+        }
         Ok(())
     }
 
