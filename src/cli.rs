@@ -18,6 +18,7 @@ pub enum Command {
     Inspect(commands::inspect::Args),
     #[command(hide = true)]
     IndexFile(commands::index_file::Args),
+    Prepare(commands::prepare::Args),
     Train(commands::train::Args),
     Forecast(commands::forecast::Args),
     Verify(commands::verify::Args),
@@ -31,6 +32,7 @@ pub enum Command {
 /// Runs one command.
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
+        Command::Prepare(args) => commands::prepare::run(args),
         Command::Train(args) => commands::train::run(args),
         Command::Forecast(args) => commands::forecast::run(args),
         Command::Verify(args) => commands::verify::run(args),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wxsim::field::{Layout, State};
 use wxsim::grid::{Grid, Orientation};
 use wxsim::io::Linear;
-use wxsim::io::forecast_file::{FileUnits, ForecastFile, ForecastHead};
+use wxsim::io::forecast_file::{FileUnits, ForecastFile, ForecastHead, open};
 use wxsim::time::{Calendar, InitTime, LeadTime, ValidTime, valid_time};
 use wxsim::variable::Quantity;
 
@@ -144,4 +144,40 @@ fn an_unfinished_forecast_leaves_nothing_behind() {
     assert!(file.finish().is_err());
     drop(ForecastFile::create(folder.path(), &head).unwrap());
     assert_eq!(files(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_forecast_reads_back_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut head = head(&["z500", "msl", "t850", "z850"]);
+    // Across Greenwich without negative longitudes: 350, 360, 370, 380 in the file.
+    head.orientation.longitude_signed = false;
+    head.units = ["m2 s-2", "hPa", "K", "m2 s-2"]
+        .map(|units| {
+            let factor = if units == "hPa" { 100.0 } else { 1.0 };
+            FileUnits { units: units.into(), conversion: Linear { factor, offset: 0.0 } }
+        })
+        .to_vec();
+    let mut forecast = open(&write(folder.path(), &head)).unwrap();
+    assert_eq!(forecast.init(), head.init);
+    let leads: Vec<LeadTime> = (0..=head.steps).map(|n| head.step.times(n)).collect();
+    assert_eq!(forecast.leads(), leads);
+    let layout = forecast.layout().clone();
+    assert!(layout.grid.matches(&head.layout.grid), "{}", layout.grid.describe());
+    assert_eq!(layout.channels(), 4);
+    for step in 0..=head.steps {
+        let (written, read) = (state(&head, step), forecast.read(step).unwrap());
+        assert_eq!(read.valid, written.valid);
+        for quantity in &head.layout.quantities {
+            let label = quantity.to_string();
+            let written = written.channel(head.layout.channel(&label).unwrap());
+            let read = read.channel(layout.channel(&label).unwrap());
+            // hPa and back costs a rounding each way; other units cost nothing.
+            let close = |a: f32, b: f32| {
+                a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 2.0 * f32::EPSILON * a.abs()
+            };
+            assert!(written.iter().zip(&read).all(|(&a, &b)| close(a, b)), "{label} at step {step}");
+        }
+    }
+    assert!(forecast.read(3).is_err());
 }

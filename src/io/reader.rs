@@ -1,7 +1,9 @@
 //! Reads fields: any file in, canonical orientation and SI units out.
 
-use std::path::Path;
+use std::ops::Range;
+use std::path::PathBuf;
 
+use super::chunks::DirectFile;
 use super::info::{FileInfo, Format, VariableInfo};
 use super::inspect::fingerprint;
 use super::slabs::{ClassicSlabs, LibrarySlabs, Slabs};
@@ -10,7 +12,12 @@ use crate::error::{Error, Result};
 /// An open file.
 pub struct Reader {
     name: String,
-    source: Box<dyn Slabs>,
+    /// Reads on all cores what can be read without the library.
+    direct: Option<DirectFile>,
+    /// Reads everything else; opened when it is needed.
+    source: Option<Box<dyn Slabs>>,
+    path: PathBuf,
+    format: Format,
     /// The slab as the file stores it, kept between reads.
     stored: Vec<u8>,
 }
@@ -23,12 +30,24 @@ impl Reader {
             return Err(Error::input(format!("{name}: the file has changed since it was indexed"))
                 .hint("start again, after whoever writes it has finished"));
         }
-        Ok(Self { source: open(&info.path, info.format)?, name, stored: Vec::new() })
+        Ok(Self { direct: DirectFile::open(info)?, ..Self::new(info) })
     }
 
     /// Reads through `source` instead of the plain readers.
     pub fn with_source(info: &FileInfo, source: Box<dyn Slabs>) -> Self {
-        Self { name: info.path.display().to_string(), source, stored: Vec::new() }
+        Self { source: Some(source), ..Self::new(info) }
+    }
+
+    fn new(info: &FileInfo) -> Self {
+        let (path, format) = (info.path.clone(), info.format);
+        Self {
+            name: path.display().to_string(),
+            direct: None,
+            source: None,
+            path,
+            format,
+            stored: Vec::new(),
+        }
     }
 
     /// The field of one time and level (indices into `variable.times` and `variable.levels`; 0 where there are none).
@@ -41,10 +60,45 @@ impl Reader {
         level: usize,
         out: &mut [f32],
     ) -> Result<()> {
+        self.read_many(variable, level, time..time.saturating_add(1), out)
+    }
+
+    /// The fields of one level at consecutive times, decoded on all cores.
+    ///
+    /// Overwrites `out`, `[time, lat * lon]`, as [`read`](Self::read) does for each of them.
+    pub fn read_many(
+        &mut self,
+        variable: &VariableInfo,
+        level: usize,
+        times: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<()> {
         if let Some(sentence) = &variable.refused {
             return Err(Error::input(format!("{}: {sentence}", self.name))
                 .hint("say its unit in the source (unit = \"...\"), or correct the file with ncatted"));
         }
+        let points = variable.grid.points();
+        if Some(out.len()) != points.checked_mul(times.len()) {
+            return Err(Error::run(format!(
+                "{}: {} fields of '{}' have {points} points each, the buffer {} in all",
+                self.name,
+                times.len(),
+                variable.name,
+                out.len()
+            )));
+        }
+        if let Some(direct) = &mut self.direct
+            && direct.read_many(variable, level, times.clone(), out)?
+        {
+            return Ok(());
+        }
+        times
+            .zip(out.chunks_exact_mut(points))
+            .try_for_each(|(time, out)| self.slab(variable, time, level, out))
+    }
+
+    /// One field through [`Slabs`].
+    fn slab(&mut self, variable: &VariableInfo, time: usize, level: usize, out: &mut [f32]) -> Result<()> {
         let at = || {
             let date = variable.times.get(time).map_or(String::new(), |t| format!(" at {t}"));
             let level = variable.levels.get(level).map_or(String::new(), |l| format!(" on {l} hPa"));
@@ -59,24 +113,18 @@ impl Reader {
                 variable.level_count()
             )));
         };
-        if out.len() != variable.grid.points() {
-            return Err(Error::run(format!(
-                "{}: the field has {} points, the buffer {}",
-                at(),
-                variable.grid.points(),
-                out.len()
-            )));
-        }
+        let source = match &mut self.source {
+            Some(source) => source,
+            None => self.source.insert(match self.format {
+                Format::Hdf5 => Box::new(LibrarySlabs::open(&self.path)?),
+                Format::Classic | Format::Offset64 | Format::Cdf5 => {
+                    Box::new(ClassicSlabs::open(&self.path)?)
+                }
+            }),
+        };
         self.stored.resize(variable.slab_bytes(), 0);
-        self.source.read(&variable.name, &start, &count, &mut self.stored).map_err(|e| e.context(at()))?;
+        source.read(&variable.name, &start, &count, &mut self.stored).map_err(|e| e.context(at()))?;
         variable.decode(&self.stored, out);
         Ok(())
     }
-}
-
-fn open(path: &Path, format: Format) -> Result<Box<dyn Slabs>> {
-    Ok(match format {
-        Format::Classic | Format::Offset64 | Format::Cdf5 => Box::new(ClassicSlabs::open(path)?),
-        Format::Hdf5 => Box::new(LibrarySlabs::open(path)?),
-    })
 }
