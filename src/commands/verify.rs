@@ -92,7 +92,10 @@ pub fn run(args: &Args) -> Result<()> {
     });
     let headline = Headline {
         climatology: fitted.as_ref().map(|f| f.description.clone()),
-        test_span: data.span.to_string(),
+        test_span: match config {
+            Some(_) => data.span.to_string(),
+            None => "not said by a configuration: every date of the truth".into(),
+        },
     };
     let climatology = fitted.as_ref().map(|f| f.climatology.clone());
     let inits = initial_times(&candidates, &truth, data.span)?;

@@ -87,7 +87,8 @@ fn in_range(
 }
 
 fn absent(time: InitTime, usable: &[InitTime]) -> Error {
-    let distance = |t: &&InitTime| (t.0.seconds - time.0.seconds).abs();
+    // Of two that are equally far, the later one: who writes a day means a time of that day.
+    let distance = |t: &&InitTime| ((t.0.seconds - time.0.seconds).abs(), -t.0.seconds);
     let nearest = usable.iter().min_by_key(distance).map_or(String::new(), |t| format!("{t}"));
     Error::input(format!(
         "no forecast can start at {time}: the input does not hold it and the frames before it"
