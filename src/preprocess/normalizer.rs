@@ -75,9 +75,11 @@ impl Normalizer {
         let layout = training.layout().clone();
         let epsilons = epsilons(&layout, plan)?;
         let fit = |what: &str| format!("fitting the {what} on split.train ({})", training.span());
+        let mut raw = vec![Moments::default(); layout.channels()];
         let climatology = if plan.anomalies {
             let mut climatology = ClimatologyFit::new(layout.clone(), plan.climatology);
             training.visit(|state| {
+                add_raw(&mut raw, state);
                 let mut values: Vec<f32> = state.values.iter().copied().collect();
                 transform(&mut values, &epsilons);
                 climatology.add_values(state.valid, &values)
@@ -90,6 +92,9 @@ impl Normalizer {
         let mut statistics = Statistics::new(values, layout.channels(), training.catalogue().step());
         let mut normal = vec![0.0; values];
         training.visit(|state| {
+            if climatology.is_none() {
+                add_raw(&mut raw, state);
+            }
             let mut values: Vec<f32> = state.values.iter().copied().collect();
             transform(&mut values, &epsilons);
             if let Some(climatology) = &climatology {
@@ -100,6 +105,7 @@ impl Normalizer {
         })?;
         let mut scales = Vec::new();
         for (channel, quantity) in layout.quantities.iter().enumerate() {
+            check_plausible(quantity, &raw[channel]).context(|| fit("statistics"))?;
             let moments = (&statistics.values[channel], &statistics.tendencies[channel]);
             scales.push(scale(quantity, epsilons[channel], moments).context(|| fit("statistics"))?);
         }
@@ -289,6 +295,27 @@ fn transform(values: &mut [f32], epsilons: &[f32]) {
     for state in values.chunks_mut(epsilons.len()) {
         state.iter_mut().zip(epsilons).for_each(|(x, &epsilon)| *x = only_log(epsilon).transform(*x));
     }
+}
+
+fn add_raw(raw: &mut [Moments], state: &State) {
+    for (channel, moments) in raw.iter_mut().enumerate() {
+        moments.merge(&Moments::of(state.channel(channel).iter().copied()));
+    }
+}
+
+/// A mean outside what is possible means that the numbers are something else than they are said to be.
+fn check_plausible(quantity: &Quantity, values: &Moments) -> Result<()> {
+    let Some(variable) = quantity.variable() else { return Ok(()) };
+    let ((low, high), mean) = (variable.plausible, values.mean);
+    if values.count == 0 || (low..=high).contains(&mean) {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the mean of {quantity} is {mean:.6} {units}: {name} lies between {low} and {high} {units}",
+        name = variable.long_name,
+        units = variable.units
+    ))
+    .hint("the file has another unit or another variable than it says: correct it with unit = \"...\" or rename = \"...\" in its source"))
 }
 
 fn epsilons(layout: &Layout, plan: &NormalizerPlan) -> Result<Vec<f32>> {

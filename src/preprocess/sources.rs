@@ -1,12 +1,12 @@
 //! From sources to the variables of files: globs expanded, files indexed in parallel, names and levels resolved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::plan::{DataPlan, MissingPolicy, SourcePlan};
+use super::plan::{DataPlan, SourcePlan};
 use super::statics::not_found;
 use crate::error::{Context, Error, Result};
 use crate::io::{self, FileInfo, Severity, VariableInfo};
@@ -30,24 +30,28 @@ const LEVEL_TOLERANCE: f64 = 1e-3;
 /// Everything that the sources name, in their order, files by name. Sentences that are worth knowing go to `notes`.
 pub fn find(plan: &DataPlan, notes: &mut Vec<String>) -> Result<Vec<Found>> {
     let paths: Vec<Vec<PathBuf>> = plan.sources.iter().map(expand).collect::<Result<_>>()?;
-    let mut files: BTreeMap<&PathBuf, Option<Arc<FileInfo>>> =
-        paths.iter().flatten().map(|p| (p, None)).collect();
-    // One file after the other would wait for the disk and for the child processes that index HDF5 files.
-    files.par_iter_mut().try_for_each(|(path, info)| {
-        *info = Some(Arc::new(io::inspect_file(path)?));
-        Ok::<(), Error>(())
-    })?;
+    let files = index(paths.iter().flatten())?;
     let mut found = Vec::new();
     for (source, paths) in plan.sources.iter().zip(&paths) {
-        for info in paths.iter().filter_map(|path| files[path].as_ref()) {
+        for info in paths.iter().map(|path| &files[path]) {
             let one = resolve(source, info)
                 .context(|| format!("source '{}' ({})", source.glob, source.variable))?;
-            check_problems(plan, &one, notes)?;
+            note_problems(&one, notes);
             check_period(plan.step, &one)?;
             found.push(one);
         }
     }
     Ok(found)
+}
+
+/// The headers of all files. A few at a time in each thread: one after the other would wait for the disk and for the child
+/// processes that index NetCDF-4 files.
+fn index<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<BTreeMap<&'a PathBuf, Arc<FileInfo>>> {
+    let unique: Vec<&PathBuf> = paths.collect::<BTreeSet<_>>().into_iter().collect();
+    let share = unique.len().div_ceil(rayon::current_num_threads()).max(1);
+    let infos: Vec<Result<FileInfo>> = unique.par_chunks(share).flat_map_iter(io::inspect_files).collect();
+    let both = unique.into_iter().zip(infos);
+    both.map(|(path, info)| Ok((path, Arc::new(info?)))).collect()
 }
 
 fn expand(source: &SourcePlan) -> Result<Vec<PathBuf>> {
@@ -149,27 +153,18 @@ fn levels(source: &SourcePlan, variable: &VariableInfo) -> Result<(Vec<usize>, V
     Ok((indices, quantities))
 }
 
-/// What inspection found wrong: refused for training, unless the configuration says what to do about missing data.
-fn check_problems(plan: &DataPlan, found: &Found, notes: &mut Vec<String>) -> Result<()> {
-    let path = found.file.path.display();
+/// What inspection found odd. Gaps, repeated dates and periods are not judged here: the catalogue looks at them itself,
+/// across files and as the configuration says.
+fn note_problems(found: &Found, notes: &mut Vec<String>) {
+    let concerns = |name: &Option<String>| name.as_ref().is_none_or(|name| *name == found.variable.name);
     for problem in &found.file.problems {
-        if problem.variable.as_ref().is_some_and(|name| *name != found.variable.name) {
-            continue;
-        }
-        let is_fatal = match problem.severity {
-            Severity::Note => continue,
-            Severity::Warning => plan.split.is_some() && plan.missing == MissingPolicy::Error,
-            Severity::Refused => problem.variable.is_some() && found.variable.refused.is_some(),
-        };
-        let sentence = format!("{path}: {}", problem.sentence);
-        if is_fatal {
-            return Err(Error::input(sentence).hint(problem.remedy.clone()));
-        }
-        if !notes.contains(&sentence) {
-            notes.push(sentence);
+        if problem.severity == Severity::Warning && concerns(&problem.variable) {
+            let note = format!("{}: {} ({})", found.file.path.display(), problem.sentence, problem.remedy);
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
         }
     }
-    Ok(())
 }
 
 /// An accumulated field is a sum over a time that has to be known, and of which a step is a whole multiple.
