@@ -29,7 +29,10 @@ pub fn find(plan: &DataPlan, tracks: &[Track], notes: &mut Vec<String>) -> Resul
     let start = tracks.iter().map(|t| t.range().0).max().unwrap_or_default();
     let end = tracks.iter().map(|t| t.range().1).min().unwrap_or_default();
     let at = |seconds: i64| ValidTime::new(seconds, calendar);
-    let anchor = tracks[0].dates().find(|&s| (start..=end).contains(&s) && tracks.iter().all(|t| t.has(s)));
+    let is_whole = |s: &i64| (start..=end).contains(s) && tracks.iter().all(|t| t.has(*s));
+    // Steps are counted from midnight where the files allow it (six-hourly states at 00, 06, ...), else from the first date.
+    let from_midnight = tracks[0].dates().filter(|s| s.rem_euclid(step) == 0).find(is_whole);
+    let anchor = from_midnight.or_else(|| tracks[0].dates().find(is_whole));
     let Some(anchor) = anchor else {
         let ranges: Vec<String> = tracks
             .iter()
@@ -130,7 +133,8 @@ fn check_split(plan: &DataPlan, times: &[ValidTime], gaps: &[Gap]) -> Result<()>
         if plan.missing != MissingPolicy::Error {
             continue;
         }
-        if first.seconds >= span.start.seconds + plan.step.seconds || last.after(plan.step) < span.end {
+        // The first date may be a step late: a sum is there only when all its parts are.
+        if first > span.start.after(plan.step) || last.after(plan.step) < span.end {
             return Err(Error::input(format!(
                 "split.{name} ({span}) reaches beyond the files, which run from {first} to {last}"
             ))

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::statistics::{Moments, Statistics};
@@ -64,6 +65,8 @@ struct Card {
 }
 
 const SCALES: [&str; 4] = ["log_epsilon", "mean", "deviation", "tendency_deviation"];
+/// Parts of the training span whose statistics are taken in parallel.
+const STRETCHES: usize = 16;
 const PREFIX: &str = "normalizer.";
 const CLIMATOLOGY: &str = "normalizer.climatology.";
 const MASK: &str = "normalizer.mask";
@@ -75,11 +78,9 @@ impl Normalizer {
         let layout = training.layout().clone();
         let epsilons = epsilons(&layout, plan)?;
         let fit = |what: &str| format!("fitting the {what} on split.train ({})", training.span());
-        let mut raw = vec![Moments::default(); layout.channels()];
         let climatology = if plan.anomalies {
             let mut climatology = ClimatologyFit::new(layout.clone(), plan.climatology);
             training.visit(|state| {
-                add_raw(&mut raw, state);
                 let mut values: Vec<f32> = state.values.iter().copied().collect();
                 transform(&mut values, &epsilons);
                 climatology.add_values(state.valid, &values)
@@ -88,21 +89,7 @@ impl Normalizer {
         } else {
             None
         };
-        let values = layout.grid.points() * layout.channels();
-        let mut statistics = Statistics::new(values, layout.channels(), training.catalogue().step());
-        let mut normal = vec![0.0; values];
-        training.visit(|state| {
-            if climatology.is_none() {
-                add_raw(&mut raw, state);
-            }
-            let mut values: Vec<f32> = state.values.iter().copied().collect();
-            transform(&mut values, &epsilons);
-            if let Some(climatology) = &climatology {
-                climatology.evaluate(state.valid, &mut normal)?;
-                values.iter_mut().zip(&normal).for_each(|(x, c)| *x -= c);
-            }
-            statistics.add(state.valid, &values)
-        })?;
+        let (statistics, raw) = statistics(training, &epsilons, climatology.as_ref())?;
         let mut scales = Vec::new();
         for (channel, quantity) in layout.quantities.iter().enumerate() {
             check_plausible(quantity, &raw[channel]).context(|| fit("statistics"))?;
@@ -297,10 +284,45 @@ fn transform(values: &mut [f32], epsilons: &[f32]) {
     }
 }
 
-fn add_raw(raw: &mut [Moments], state: &State) {
-    for (channel, moments) in raw.iter_mut().enumerate() {
-        moments.merge(&Moments::of(state.channel(channel).iter().copied()));
+/// Statistics of what is normalised, and of the quantities as they are. Stretches of the span are read in parallel and
+/// joined in the order of time; their number does not depend on that of the threads, so neither do the results.
+fn statistics(
+    training: &TrainingView,
+    epsilons: &[f32],
+    climatology: Option<&Climatology>,
+) -> Result<(Statistics, Vec<Moments>)> {
+    let channels = epsilons.len();
+    let values = training.layout().grid.points() * channels;
+    let step = training.catalogue().step();
+    let empty = || (Statistics::new(values, channels, step), vec![Moments::default(); channels]);
+    let stretch = |dates: &[ValidTime]| -> Result<(Statistics, Vec<Moments>)> {
+        let (mut statistics, mut raw) = empty();
+        let mut normal = vec![0.0; values];
+        for &valid in dates {
+            let state = training.read(valid)?;
+            for (channel, moments) in raw.iter_mut().enumerate() {
+                moments.merge(&Moments::of(state.channel(channel).iter().copied()));
+            }
+            let mut values: Vec<f32> = state.values.iter().copied().collect();
+            transform(&mut values, epsilons);
+            if let Some(climatology) = climatology {
+                climatology.evaluate(valid, &mut normal)?;
+                values.iter_mut().zip(&normal).for_each(|(x, c)| *x -= c);
+            }
+            statistics.add(valid, &values)?;
+        }
+        Ok((statistics, raw))
+    };
+    let times = training.times();
+    let parts: Vec<Result<_>> =
+        times.par_chunks(times.len().div_ceil(STRETCHES).max(1)).map(stretch).collect();
+    let (mut whole, mut raw) = empty();
+    for part in parts {
+        let (statistics, moments) = part?;
+        whole.merge(statistics);
+        raw.iter_mut().zip(&moments).for_each(|(mine, other)| mine.merge(other));
     }
+    Ok((whole, raw))
 }
 
 /// A mean outside what is possible means that the numbers are something else than they are said to be.

@@ -1,11 +1,8 @@
 //! Quantities along time: which file and index hold each date.
 
-use std::sync::Arc;
-
 use super::plan::DuplicatePolicy;
 use super::sources::Found;
 use crate::error::{Error, Result};
-use crate::io::FileInfo;
 use crate::time::{Calendar, LeadTime, ValidTime};
 use crate::variable::Quantity;
 
@@ -115,10 +112,6 @@ impl Track {
 
     pub fn calendar(&self) -> Calendar {
         self.calendar
-    }
-
-    pub fn files(&self) -> impl Iterator<Item = &Arc<FileInfo>> {
-        self.parts.iter().map(|p| &p.file)
     }
 
     /// The first date whose sum may be whole, and the last.
