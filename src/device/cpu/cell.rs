@@ -274,8 +274,9 @@ vectorised! {
                 (false, true) => [T::default(); BLOCK],
             };
             // Pre-activations, all of them before the gates are overwritten.
-            let [ai, af, ag, ao] =
-                [0, 1, 2, 3].map(|gate| sum(gates, g + gate * w, bias, 4 * first + gate * w, w));
+            let (ai, af) = (sum(gates, g, bias, 4 * first, w), sum(gates, g + w, bias, 4 * first + w, w));
+            let ag = sum(gates, g + 2 * w, bias, 4 * first + 2 * w, w);
+            let ao = sum(gates, g + 3 * w, bias, 4 * first + 3 * w, w);
             let of_peephole = |p: usize| p * hidden + first;
             let (i, f) = (
                 plus_peephole(ai, peepholes, of_peephole(0), w, &before),
@@ -331,7 +332,8 @@ vectorised! {
                 lanes(|u| recurrent[u] + factor[u] * upward[u])
             };
             let (before, cell) = (maybe(c_before, at), load(c, at, w));
-            let [i, f, candidate, o] = [0, 1, 2, 3].map(|gate| load(gates, g + gate * w, w));
+            let (i, f) = (load(gates, g, w), load(gates, g + w, w));
+            let (candidate, o) = (load(gates, g + 2 * w, w), load(gates, g + 3 * w, w));
             let peephole = |gate: usize| maybe(peepholes, gate * hidden + first);
             let (pi, pf, po) = (peephole(0), peephole(1), peephole(2));
             let tanh = lanes(|u| cell[u].tanh());

@@ -42,11 +42,12 @@ impl Kernel for Product {
         // SAFETY: the caller promises the pointers; a width that is no multiple of the lanes is masked.
         unsafe {
             let whole = self.width.is_multiple_of(S::LANES);
+            // The portable form is compiled with masks only: it is rarely used, and compiling takes time.
             match (self.width.div_ceil(S::LANES), whole) {
-                (1, true) => self.columns::<S, 1, false>(),
-                (1, false) => self.columns::<S, 1, true>(),
-                (2, true) => self.columns::<S, 2, false>(),
-                (2, false) => self.columns::<S, 2, true>(),
+                (1, true) if S::LANES > 4 => self.columns::<S, 1, false>(),
+                (1, _) => self.columns::<S, 1, true>(),
+                (2, true) if S::LANES > 4 => self.columns::<S, 2, false>(),
+                (2, _) => self.columns::<S, 2, true>(),
                 (3, true) if S::VECTORS > 2 => self.columns::<S, 3, false>(),
                 (3, false) if S::VECTORS > 2 => self.columns::<S, 3, true>(),
                 (4, true) if S::VECTORS > 2 => self.columns::<S, 4, false>(),
@@ -63,6 +64,13 @@ impl Product {
     #[inline(always)]
     unsafe fn columns<S: Simd, const V: usize, const MASKED: bool>(&self) {
         let mut row = 0;
+        // One or two vectors of 32 registers leave room for twice the rows.
+        if V <= 2 && S::VECTORS > 2 {
+            while row + 2 * ROWS <= self.rows {
+                self.tile::<S, { 2 * ROWS }, V, MASKED>(row);
+                row += 2 * ROWS;
+            }
+        }
         while row + ROWS <= self.rows {
             self.tile::<S, ROWS, V, MASKED>(row);
             row += ROWS;

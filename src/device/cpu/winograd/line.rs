@@ -72,6 +72,8 @@ pub(super) trait Transform {
     const FROM: usize;
     /// Numbers that it gives.
     const TO: usize;
+    /// Applied to every tile, not only to weights.
+    const MANY: bool = true;
 
     /// # Safety
     ///
@@ -241,6 +243,7 @@ impl<const H: usize, const M: usize> Transform for ResultsAdjoint<H, M> {
 impl<const H: usize, const K: usize> Transform for Taps<H, K> {
     const FROM: usize = K;
     const TO: usize = 2 * H + 2;
+    const MANY: bool = false;
 
     #[inline(always)]
     unsafe fn apply<S: Simd>(g: Line<S>) -> Line<S> {
@@ -262,6 +265,7 @@ impl<const H: usize, const K: usize> Transform for Taps<H, K> {
 impl<const H: usize, const K: usize> Transform for TapsAdjoint<H, K> {
     const FROM: usize = 2 * H + 2;
     const TO: usize = K;
+    const MANY: bool = false;
 
     #[inline(always)]
     unsafe fn apply<S: Simd>(u: Line<S>) -> Line<S> {

@@ -2,6 +2,7 @@
 
 use super::line::{Data, DataAdjoint, Line, Results, ResultsAdjoint, SIDE, Taps, TapsAdjoint, Transform};
 use crate::device::cpu::simd::{Kernel, Simd};
+use std::mem::MaybeUninit;
 
 /// Which matrix is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,9 +97,12 @@ impl TileTransform {
             && self.from.columns >= T::FROM
             && self.to.rows >= T::TO
             && self.to.columns >= T::TO;
-        let full = if whole { self.channels / S::LANES * S::LANES } else { 0 };
-        for channel in (0..full).step_by(S::LANES) {
-            self.vector::<S, T, true>(channel);
+        // Weights come once a step: not worth a second body.
+        let full = if T::MANY && S::LANES > 4 && whole { self.channels / S::LANES * S::LANES } else { 0 };
+        if T::MANY && S::LANES > 4 {
+            for channel in (0..full).step_by(S::LANES) {
+                self.vector::<S, T, true>(channel);
+            }
         }
         for channel in (full..self.channels).step_by(S::LANES) {
             self.vector::<S, T, false>(channel);
@@ -111,7 +115,7 @@ impl TileTransform {
         let zero = S::splat(0.0);
         let (from, to) = (self.from.start.add(channel), self.to.start.add(channel));
         // [column][row after the first transform]
-        let mut half: [Line<S>; SIDE] = [[zero; SIDE]; SIDE];
+        let mut half = [const { MaybeUninit::<Line<S>>::uninit() }; SIDE];
         for (j, half) in half.iter_mut().enumerate().take(T::FROM) {
             let mut line = [zero; SIDE];
             for (i, value) in line.iter_mut().enumerate().take(T::FROM) {
@@ -122,12 +126,13 @@ impl TileTransform {
                     *value = S::load_masked(at, mask);
                 }
             }
-            *half = T::apply::<S>(line);
+            half.write(T::apply::<S>(line));
         }
         for i in 0..T::TO {
             let mut line = [zero; SIDE];
             for (j, value) in line.iter_mut().enumerate().take(T::FROM) {
-                *value = half[j][i];
+                // Written above: columns below FROM.
+                *value = half[j].assume_init_ref()[i];
             }
             let line = T::apply::<S>(line);
             for (j, &value) in line.iter().enumerate().take(T::TO) {
