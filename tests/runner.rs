@@ -2,7 +2,7 @@
 
 mod waves;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waves::Place;
 use wxsim::config::{Config, Overrides};
@@ -16,13 +16,18 @@ use wxsim::runner::NetworkStepper;
 use wxsim::stepper::Stepper;
 use wxsim::time::LeadTime;
 
+/// The test writes its file outside of the lock under which the library reads: one test at a time.
+static FILES: Mutex<()> = Mutex::new(());
+
 struct Trained {
+    _files: MutexGuard<'static, ()>,
     place: Place,
     stepper: NetworkStepper,
     validation: ValidationView,
 }
 
 fn trained() -> Trained {
+    let files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Place::new();
     let output = place.train("run", &["--set", "train.rollout=[[2, 2]]"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -32,7 +37,7 @@ fn trained() -> Trained {
     config.data.root = Some(place.folder.path().to_owned());
     let catalogue = Catalogue::build(&config.data.plan().unwrap()).unwrap();
     let validation = catalogue.validation().unwrap();
-    Trained { place, stepper, validation }
+    Trained { _files: files, place, stepper, validation }
 }
 
 /// Analyses that end at the date with index `last` of the validation span.
@@ -44,7 +49,7 @@ fn analyses(validation: &ValidationView, last: usize) -> Vec<State> {
 
 #[test]
 fn the_errors_of_the_stepper_are_those_that_validation_reported() {
-    let Trained { place, mut stepper, validation } = trained();
+    let Trained { _files, place, mut stepper, validation } = trained();
     let folder = run_dir::find_checkpoint(&place.run("run")).unwrap();
     let read = checkpoint::load(&folder).unwrap();
     let card = checkpoint::Card::read(&read).unwrap();
@@ -84,7 +89,7 @@ fn the_errors_of_the_stepper_are_those_that_validation_reported() {
 
 #[test]
 fn a_forecast_begins_with_the_analysis_and_another_one_replaces_it() {
-    let Trained { mut stepper, validation, .. } = trained();
+    let Trained { _files, place: _place, mut stepper, validation } = trained();
     let given = analyses(&validation, 3);
     let mut forecast = stepper.start(&given).unwrap();
     let first = stepper.observe(&forecast).unwrap();
@@ -102,7 +107,7 @@ fn a_forecast_begins_with_the_analysis_and_another_one_replaces_it() {
 
 #[test]
 fn analyses_that_the_network_was_not_trained_for_are_refused_by_name() {
-    let Trained { mut stepper, validation, .. } = trained();
+    let Trained { _files, place: _place, mut stepper, validation } = trained();
     let good = analyses(&validation, 3);
     let mut refused = |analyses: &[State], text: &str| {
         let Err(error) = stepper.start(analyses) else { panic!("not refused: {text}") };

@@ -10,7 +10,7 @@ use wxsim::io::checkpoint;
 
 /// Two variables on 4 x 6 points over 100 days: waves that move east, with a little noise.
 pub fn write_data(folder: &Path) {
-    let mut file = netcdf::create_with(folder.join("waves.nc"), netcdf::Options::_64BIT_OFFSET).unwrap();
+    let mut file = netcdf::create(folder.join("waves.nc")).unwrap();
     for (name, length) in [("time", 100), ("latitude", 4), ("longitude", 6)] {
         file.add_dimension(name, length).unwrap();
     }
