@@ -48,21 +48,31 @@ fn image_len(p: &Placement) -> usize {
 
 /// Calls `work(index in one field image, index in one padded image)` for every element of the image's interior.
 #[inline(always)]
-fn each_element(p: &Placement, mut work: impl FnMut(usize, usize)) {
-    let (rows, columns) = (p.rows.div_ceil(p.patch), p.columns / p.patch);
-    let points = p.patch * p.patch;
+fn each_element(p: &Placement, work: impl FnMut(usize, usize)) {
+    match p.patch {
+        1 => each_element_of::<1>(p, work),
+        2 => each_element_of::<2>(p, work),
+        4 => each_element_of::<4>(p, work),
+        patch => panic!("no patches of {patch}"),
+    }
+}
+
+/// The patch is a constant here, because dividing by a variable takes longer than the copy.
+#[inline(always)]
+fn each_element_of<const PATCH: usize>(p: &Placement, mut work: impl FnMut(usize, usize)) {
+    let (rows, columns) = (p.rows.div_ceil(PATCH), p.columns / PATCH);
     for inner_row in 0..rows {
-        for sub_row in 0..p.patch {
+        for sub_row in 0..PATCH {
             // Rows beyond the last repeat it.
-            let row = (inner_row * p.patch + sub_row).min(p.rows - 1);
+            let row = (inner_row * PATCH + sub_row).min(p.rows - 1);
             let line =
                 ((inner_row + p.halo) * (columns + 2 * p.halo) + p.halo) * p.image_channels + p.first_channel;
             for column in 0..p.columns {
-                let (inner_column, sub_column) = (column / p.patch, column % p.patch);
+                let (inner_column, sub_column) = (column / PATCH, column % PATCH);
                 let field = (row * p.columns + column) * p.channels;
-                let place = line + inner_column * p.image_channels + sub_row * p.patch + sub_column;
+                let place = line + inner_column * p.image_channels + sub_row * PATCH + sub_column;
                 for channel in 0..p.channels {
-                    work(field + channel, place + channel * points);
+                    work(field + channel, place + channel * PATCH * PATCH);
                 }
             }
         }
@@ -111,13 +121,23 @@ pub(super) fn readout_adjoint<T: Real>(
 
 /// Calls `work(index in one field image, index in one image of y, channel, channel of y)` for all field elements.
 #[inline(always)]
-fn each_output(r: &Readout, mut work: impl FnMut(usize, usize, usize, usize)) {
-    let points = r.patch * r.patch;
-    let (columns, outputs) = (r.columns / r.patch, r.channels * points);
+fn each_output(r: &Readout, work: impl FnMut(usize, usize, usize, usize)) {
+    match r.patch {
+        1 => each_output_of::<1>(r, work),
+        2 => each_output_of::<2>(r, work),
+        4 => each_output_of::<4>(r, work),
+        patch => panic!("no patches of {patch}"),
+    }
+}
+
+#[inline(always)]
+fn each_output_of<const PATCH: usize>(r: &Readout, mut work: impl FnMut(usize, usize, usize, usize)) {
+    let points = PATCH * PATCH;
+    let (columns, outputs) = (r.columns / PATCH, r.channels * points);
     for row in 0..r.rows {
         for column in 0..r.columns {
-            let place = ((row / r.patch) * columns + column / r.patch) * outputs;
-            let sub = (row % r.patch) * r.patch + column % r.patch;
+            let place = ((row / PATCH) * columns + column / PATCH) * outputs;
+            let sub = (row % PATCH) * PATCH + column % PATCH;
             for channel in 0..r.channels {
                 let output = channel * points + sub;
                 work((row * r.columns + column) * r.channels + channel, place + output, channel, output);

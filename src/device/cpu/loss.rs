@@ -26,6 +26,8 @@ pub(super) fn loss<T: Real>(
     let each = loss.rows * loss.columns * loss.channels;
     assert_eq!(inputs.prediction.len(), images * each, "predictions of the loss's shape");
     assert_eq!(inputs.truth.len(), images * each, "truth of the loss's shape");
+    assert_eq!(inputs.rows.len(), loss.rows, "a weight for each row");
+    assert_eq!(inputs.channels.len(), loss.channels, "a weight for each channel");
     let mut sums = vec![0.0_f64; images];
     {
         let (sums, gradient) = (Parts::new(&mut sums), Parts::new(gradient));
@@ -50,25 +52,35 @@ fn of_image<T: Real>(loss: &Loss, inputs: &Inputs<'_, T>, image: usize, gradient
     let prediction = &inputs.prediction[image * each..][..each];
     let truth = &inputs.truth[image * each..][..each];
     let slope = T::of(2.0 * loss.scale) * inputs.leads[image / loss.images];
-    let line = loss.columns * loss.channels;
     let mut sum = 0.0;
-    for k in 0..each {
-        let mask = if inputs.mask.is_empty() { T::of(1.0) } else { inputs.mask[k] };
-        let weight = inputs.rows[k / line] * inputs.channels[k % loss.channels] * mask;
-        // A masked point's truth may be missing (NaN), and zero times NaN is NaN.
-        let error = if weight == T::default() { T::default() } else { prediction[k] - truth[k] };
-        let (value, derivative) = match loss.huber {
-            Some(d) if error.abs() > T::of(d) => {
-                let d = T::of(d);
-                let sign = if error < T::default() { -d } else { d };
-                (sign * error * T::of(2.0) - d * d, sign)
+    let mut k = 0;
+    for &row in inputs.rows {
+        for _ in 0..loss.columns {
+            for &channel in inputs.channels {
+                let mask = if inputs.mask.is_empty() { T::of(1.0) } else { inputs.mask[k] };
+                let weight = row * channel * mask;
+                // A masked point's truth may be missing (NaN), and zero times NaN is NaN.
+                let error = if weight == T::default() { T::default() } else { prediction[k] - truth[k] };
+                let (value, derivative) = penalty(error, loss.huber);
+                sum += weight.wide() * value.wide();
+                if let Some(gradient) = gradient.get_mut(k) {
+                    *gradient = slope * weight * derivative;
+                }
+                k += 1;
             }
-            _ => (error * error, error),
-        };
-        sum += weight.wide() * value.wide();
-        if let Some(gradient) = gradient.get_mut(k) {
-            *gradient = slope * weight * derivative;
         }
     }
     sum
+}
+
+/// r(e), and half its derivative.
+#[inline(always)]
+fn penalty<T: Real>(error: T, huber: Option<f64>) -> (T, T) {
+    match huber.map(T::of) {
+        Some(d) if error.abs() > d => {
+            let sign = if error < T::default() { -d } else { d };
+            (sign * error * T::of(2.0) - d * d, sign)
+        }
+        _ => (error * error, error),
+    }
 }

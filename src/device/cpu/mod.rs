@@ -168,14 +168,26 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn layer_norm_forward(&mut self, norm: &LayerNorm) {
         let ([bias, gain], [gates, normalised, inverse]) =
             self.arena.views([norm.bias, norm.gain], [norm.gates, norm.normalised, norm.inverse_deviation]);
-        layer_norm::forward(&self.threads, norm, [bias, gain], [gates, normalised, inverse]);
+        layer_norm::forward(
+            &self.threads,
+            self.instructions,
+            norm,
+            [bias, gain],
+            [gates, normalised, inverse],
+        );
     }
 
     fn layer_norm_backward(&mut self, norm: &LayerNorm, dbias: Slot, dgain: Slot) {
         let ([gain, normalised, inverse], [gates, dbias, dgain]) = self
             .arena
             .views([norm.gain, norm.normalised, norm.inverse_deviation], [norm.gates, dbias, dgain]);
-        layer_norm::backward(&self.threads, norm, [gain, normalised, inverse], [gates, dbias, dgain]);
+        layer_norm::backward(
+            &self.threads,
+            self.instructions,
+            norm,
+            [gain, normalised, inverse],
+            [gates, dbias, dgain],
+        );
     }
 
     fn mix(&mut self, share: Slot, truth: Slot, prediction: Slot, mixed: Slot) {
