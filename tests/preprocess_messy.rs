@@ -185,7 +185,7 @@ fn holes_in_a_field_are_found_on_reading_and_named() {
 #[test]
 fn points_that_are_always_missing_are_masked() {
     let folder = tempfile::tempdir().unwrap();
-    let sea = |hour: i32, point: usize| if point % 5 == 0 { f32::NAN } else { weather(hour, point) };
+    let sea = |hour: i32, point: usize| if point.is_multiple_of(5) { f32::NAN } else { weather(hour, point) };
     Field { value: &sea, ..t2m(six_hourly(33)) }.write(&folder.path().join("a.nc"));
     let catalogue = build(folder.path(), "").unwrap();
     let batches = epoch(&catalogue, 0).unwrap();
@@ -257,7 +257,7 @@ fn sums_are_added_up_to_the_step_and_stay_non_negative_through_the_logarithm() {
     for (x, y) in back.values.iter().zip(&state.values) {
         assert!((x - y).abs() <= 1e-5 * y + 1e-11, "{x} {y}"); // rounding of ln(1 + x / epsilon)
     }
-    let dry = normalizer.unnormalize(&vec![-9.0; 20], valid).unwrap();
+    let dry = normalizer.unnormalize(&[-9.0; 20], valid).unwrap();
     assert!(dry.values.iter().all(|&x| x == 0.0));
 }
 

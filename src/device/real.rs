@@ -103,7 +103,7 @@ fn exp(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23
     // ln 2 in two parts; n times the first is exact.
     const LN_2_HIGH: f32 = 0.693_359_375;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    const LN_2_LOW: f32 = -0.000_212_194_44;
     let x = limit(x, -87.0, 88.0);
     let shifted = x * std::f32::consts::LOG2_E + SHIFT;
     let n = shifted - SHIFT;

@@ -247,7 +247,7 @@ fn chunks_that_were_never_written_hold_the_fill_value() {
                 .unwrap()
                 .variable_mut("x")
                 .unwrap()
-                .put_values(&vec![1.0_f32; COLUMNS], (TIMES - 1, 0, 0, 0..COLUMNS));
+                .put_values(&[1.0_f32; COLUMNS], (TIMES - 1, 0, 0, 0..COLUMNS));
             all.unwrap();
             compare(&file, &info, &format!("{storage:?}"));
         }

@@ -117,7 +117,7 @@ impl Packing {
     /// The value of a stored number in the file's units, NaN when it means "missing".
     #[inline]
     pub fn unpack(&self, stored: f64) -> f64 {
-        let missing = self.missing.iter().any(|m| *m == stored)
+        let missing = self.missing.contains(&stored)
             || self.valid_min.is_some_and(|low| stored < low)
             || self.valid_max.is_some_and(|high| stored > high);
         if missing { f64::NAN } else { self.scale.apply(stored) }

@@ -20,7 +20,7 @@ const MOST_COMPANION: usize = 1 << 20;
 /// The steps of each piece (indices of the file's time dimension), so that one fits into `memory` bytes. A single piece
 /// `0..1` for a variable that does not change with time.
 pub fn pieces(variable: &VariableInfo, memory: usize) -> Vec<Range<usize>> {
-    let Some((at, steps)) = variable.dimension(Role::Time) else { return vec![0..1] };
+    let Some((at, steps)) = variable.dimension(Role::Time) else { return std::iter::once(0..1).collect() };
     let step_bytes: usize = variable
         .dimensions
         .iter()

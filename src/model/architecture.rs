@@ -102,7 +102,7 @@ impl Architecture {
         if let Some(layer) = self.hidden.iter().position(|&h| h == 0) {
             return Err(Error::input(format!("layer {layer} of the network has no hidden channels")));
         }
-        if self.kernel % 2 == 0 {
+        if self.kernel.is_multiple_of(2) {
             return Err(Error::input(format!("the kernel must be odd, found {}", self.kernel))
                 .hint("an even kernel has no centre: use 3, 5 or 7"));
         }

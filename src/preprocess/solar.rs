@@ -40,8 +40,8 @@ fn days_since_2000(valid: ValidTime) -> f64 {
 /// The sun at a moment.
 pub fn sun(valid: ValidTime) -> Sun {
     let t = days_since_2000(valid) / 36_525.0;
-    let mean_longitude = (280.46646 + t * (36_000.76983 + t * 0.000_303_2)).to_radians();
-    let anomaly = (357.52911 + t * (35_999.05029 - t * 0.000_153_7)).to_radians();
+    let mean_longitude = (280.46646 + t * (36_000.769_83 + t * 0.000_303_2)).to_radians();
+    let anomaly = (357.52911 + t * (35_999.050_29 - t * 0.000_153_7)).to_radians();
     let e = 0.016_708_634 - t * (0.000_042_037 + t * 0.000_000_126_7);
     let centre = (anomaly.sin() * (1.914602 - t * (0.004_817 + t * 0.000_014))
         + (2.0 * anomaly).sin() * (0.019993 - t * 0.000_101)

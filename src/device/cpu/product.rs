@@ -90,6 +90,7 @@ impl Product {
     }
 
     #[inline(always)]
+    #[allow(clippy::pointers_in_nomem_asm_block)] // the block is empty: it reads nothing through x
     unsafe fn tile<S: Simd, const R: usize, const V: usize, const MASKED: bool>(&self, row: usize) {
         let mask = S::mask(self.width - (V - 1) * S::LANES);
         let mut sums = [[S::splat(0.0); V]; R];
