@@ -4,11 +4,13 @@ CARGO ?= cargo
 SYSTEM_PACKAGES = libnetcdf-dev libhdf5-dev pkg-config gcc
 DATA ?= ../shared/data/era-interim-europe
 OUT ?= demo
+# Runs tell which source made them.
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 
 .PHONY: build test lint demo setup static clean
 
 build: setup
-	$(CARGO) build --release
+	$(if $(COMMIT),WXSIM_COMMIT=$(COMMIT)) $(CARGO) build --release
 
 test: setup
 	$(CARGO) test
@@ -22,8 +24,8 @@ setup:
 	@pkg-config --exists netcdf hdf5 2>/dev/null || .ci/system-packages $(SYSTEM_PACKAGES)
 
 # Train a small forecaster on the files in DATA, forecast, score, and leave a report to open.
-demo: build
-	DATA=$(DATA) OUT=$(OUT) .ci/demo
+demo:
+	@DATA='$(DATA)' OUT='$(OUT)' .ci/demo
 
 # One file for any Linux x86-64 with glibc 2.28 or newer: netCDF and HDF5 inside, linked through zig.
 static:
