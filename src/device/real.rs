@@ -102,7 +102,7 @@ fn exp(x: f32) -> f32 {
     // Adding it rounds to a whole number, which then stands in the lowest bits.
     const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23
     // ln 2 in two parts; n times the first is exact.
-    const LN_2_HIGH: f32 = 0.693_359_375;
+    const LN_2_HIGH: f32 = 355.0 / 512.0;
     const LN_2_LOW: f32 = -0.000_212_194_44;
     let x = limit(x, -87.0, 88.0);
     let shifted = x * std::f32::consts::LOG2_E + SHIFT;
