@@ -84,7 +84,7 @@ impl ForecastFile {
         let cannot = |error: netcdf::Error| {
             Error::run(format!("cannot write {}", pending.target().display())).caused_by(error)
         };
-        let mut file = netcdf::create(pending.path()).map_err(cannot)?;
+        let mut file = super::library::create(pending.path()).map_err(cannot)?;
         define(&mut file, head, &variables).map_err(cannot)?;
         let buffer = vec![0.0; head.layout.grid.points()];
         Ok(Self { file, pending, head: head.clone(), variables, written: 0, buffer })

@@ -1,5 +1,7 @@
-//! The header of a NetCDF-4 file, through the NetCDF library. Only the child process of [`super::probe`] comes here
-//! with a file that nobody has tried before.
+//! NetCDF-4 files through the NetCDF library: opening them, and their header. Only the child process of
+//! [`super::probe`] comes here with a file that nobody has tried before.
+
+use std::path::Path;
 
 use netcdf::AttributeValue as Value;
 use netcdf::types::{FloatType, IntType, NcVariableType};
@@ -7,6 +9,23 @@ use netcdf::types::{FloatType, IntType, NcVariableType};
 use super::info::{Format, Number};
 use super::schema::{Attribute, Attributes, RawDimension, RawVariable, Schema};
 use crate::error::{Error, Result};
+
+/// Opens a file to read.
+pub fn open(path: &Path) -> netcdf::Result<netcdf::File> {
+    quiet();
+    netcdf::open(path)
+}
+
+/// Makes a new NetCDF-4 file.
+pub fn create(path: &Path) -> netcdf::Result<netcdf::FileMut> {
+    quiet();
+    netcdf::create(path)
+}
+
+/// Keeps HDF5 from printing the stack of its errors, which come back as ours. It remembers this for each thread.
+pub fn quiet() {
+    hdf5::silence_errors(true);
+}
 
 /// Reads what the header says.
 pub fn schema(file: &netcdf::File, name: &str) -> Result<Schema> {

@@ -11,6 +11,7 @@ use netcdf::types::{FloatType, IntType, NcVariableType};
 use netcdf::{Extent, Extents, File, FileMut, Variable};
 
 use super::atomic::Pending;
+use super::library;
 use super::info::{FileInfo, Role, VariableInfo};
 use crate::error::{Error, Result};
 
@@ -52,9 +53,9 @@ pub fn write_piece(
     };
     let pending = Pending::new(target)?;
     let time = variable.dimensions.iter().find(|d| d.role == Role::Time).map(|d| d.name.clone());
-    let source = netcdf::open(&info.path).map_err(cannot)?;
+    let source = library::open(&info.path).map_err(cannot)?;
     let piece = Piece { source: &source, info, variable, time, steps: steps.clone() };
-    let mut file = netcdf::create(pending.path()).map_err(cannot)?;
+    let mut file = library::create(pending.path()).map_err(cannot)?;
     piece.write(&mut file).map_err(cannot)?;
     file.close().map_err(cannot)?;
     pending.commit()

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::header;
 use super::info::Number;
+use super::library;
 use super::schema::{RawVariable, Schema};
 use crate::error::{Context, Error, Result};
 
@@ -126,7 +127,7 @@ impl LibrarySlabs {
 
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let file = netcdf::open(path).map_err(|error| {
+        let file = library::open(path).map_err(|error| {
             Error::input(format!("{name}: the NetCDF library refuses it"))
                 .caused_by(error)
                 .hint("the file may be truncated or damaged: copy or download it again")
@@ -141,6 +142,7 @@ impl LibrarySlabs {
 
 impl Slabs for LibrarySlabs {
     fn read(&mut self, variable: &str, start: &[usize], count: &[usize], out: &mut [u8]) -> Result<()> {
+        library::quiet();
         let Some(found) = self.file.variable(variable) else {
             return Err(Error::run(format!("{}: there is no variable '{variable}'", self.name)));
         };
