@@ -316,3 +316,63 @@ fn settings_that_do_not_fit_the_files_are_refused_with_what_was_found() {
     let error = build(folder.path(), "").unwrap().read(at(3)).unwrap_err();
     assert!(chain(&error).contains("no data at 2000-01-01T03:00Z"), "{}", chain(&error));
 }
+
+/// The part of an archive in NetCDF-4, packed into 16 bits and deflated.
+fn write_packed(path: &Path, hours: &[i32], chunk: [usize; 3]) {
+    let mut file = netcdf::create(path).unwrap();
+    let hours: Vec<f64> = hours.iter().map(|h| f64::from(*h)).collect();
+    let axes = [
+        ("time", "hours since 2000-01-01", hours.clone()),
+        ("latitude", "degrees_north", (0..ROWS).rev().map(|j| 40.0 + j as f64).collect()),
+        ("longitude", "degrees_east", (0..COLUMNS).map(|i| 10.0 + i as f64).collect()),
+    ];
+    for (name, units, values) in axes {
+        file.add_dimension(name, values.len()).unwrap();
+        let mut axis = file.add_variable::<f64>(name, &[name]).unwrap();
+        axis.put_attribute("units", units).unwrap();
+        axis.put_values(&values, ..).unwrap();
+    }
+    let mut field = file.add_variable::<i16>("t2m", &["time", "latitude", "longitude"]).unwrap();
+    field.set_chunking(&chunk).unwrap();
+    field.set_compression(4, true).unwrap();
+    field.put_attribute("units", "K").unwrap();
+    field.put_attribute("scale_factor", 0.01).unwrap();
+    field.put_attribute("add_offset", 280.0).unwrap();
+    let stored: Vec<i16> =
+        hours.iter().flat_map(|h| (0..ROWS * COLUMNS).map(|i| packed(*h as i64, i))).collect();
+    field.put_values(&stored, ..).unwrap();
+    file.close().unwrap();
+}
+
+/// The stored number at a point of the file, which counts rows from the north.
+fn packed(hour: i64, point: usize) -> i16 {
+    ((hour * 37).rem_euclid(501) - 250) as i16 + point as i16
+}
+
+#[test]
+fn a_packed_archive_in_files_by_year_streams_the_same_in_and_out_of_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let hours: Vec<i32> = (-60..60).map(|k| 6 * k).collect();
+    write_packed(&folder.path().join("t2m_1999.nc"), &hours[..60], [7, 2, 3]);
+    write_packed(&folder.path().join("t2m_2000.nc"), &hours[60..], [1, ROWS, COLUMNS]);
+    let text = format!(
+        "root = \"{}\"\nstep = \"6h\"\nsources = [{{ glob = \"t2m_*.nc\", variable = \"t2m\" }}]\n\
+         split.train = [\"1999-12-17\", \"2000-01-10\"]\nsplit.validation = [\"2000-01-10\", \"2000-01-15\"]",
+        folder.path().display()
+    );
+    let catalogue = Catalogue::build(&toml::from_str::<DataConfig>(&text).unwrap().plan().unwrap()).unwrap();
+    assert_eq!(catalogue.times().len(), 120);
+    let dates: Vec<ValidTime> = hours.iter().map(|h| at(i64::from(*h))).collect();
+    let states = catalogue.read_many(&dates).unwrap();
+    for (state, &hour) in states.iter().zip(&hours) {
+        assert_eq!(state.valid, at(i64::from(hour)));
+        for ((row, column, _), &value) in state.values.indexed_iter() {
+            let stored = packed(i64::from(hour), (ROWS - 1 - row) * COLUMNS + column);
+            assert_eq!(value, (f64::from(stored) * 0.01 + 280.0) as f32, "hour {hour}, row {row}");
+        }
+        assert_eq!(state.values, catalogue.read(state.valid).unwrap().values);
+    }
+    let streamed = epoch(&catalogue, 0).unwrap();
+    assert_eq!(streamed.len(), 15 * 4 + 9 * 4 - 2);
+    assert!(streamed == epoch(&catalogue, usize::MAX).unwrap());
+}

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::io::atomic::Pending;
 use crate::io::{FileInfo, Reader, inspect_file};
 
 /// Steps of a batch.
@@ -80,8 +81,10 @@ pub fn run(args: &Args) -> Result<()> {
         let path = folder.join(format!("{steps}-{name}"));
         if !path.exists() {
             eprintln!("writing {}", path.display());
-            write(&path, steps, content, chunk)
+            let pending = Pending::new(&path)?;
+            write(pending.path(), steps, content, chunk)
                 .map_err(|error| Error::run(format!("cannot write {}", path.display())).caused_by(error))?;
+            pending.commit()?;
         }
         measured.push(measure(title, &path, steps, args.rounds)?);
     }

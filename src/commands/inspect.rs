@@ -117,21 +117,11 @@ fn outcome(mut info: FileInfo, args: &Args) -> Result<Outcome> {
 
 /// A warning for a file whose chunks make one time step expensive.
 fn awkward_chunks(variable: &VariableInfo) -> Option<Problem> {
-    let cost = variable.step_cost().filter(|cost| cost.is_awkward())?;
-    let shape: Vec<String> = variable.chunks.iter().flatten().map(usize::to_string).collect();
     Some(Problem {
         severity: Severity::Warning,
         variable: Some(variable.name.clone()),
-        sentence: format!(
-            "'{}' is stored in chunks of {}: one time step inflates {} chunks, {} and about {:.0} ms, of which 1 part in {:.0} is used",
-            variable.name,
-            shape.join(" x "),
-            cost.chunks,
-            bytes(cost.inflated),
-            cost.seconds * 1e3,
-            cost.waste
-        ),
-        remedy: "rewrite it once for training: wxsim prepare CONFIG".into(),
+        sentence: variable.awkward_chunks()?,
+        remedy: "rewrite it once for training: wxsim prepare CONFIG --out DIR".into(),
     })
 }
 

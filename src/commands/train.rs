@@ -62,6 +62,10 @@ pub fn run(args: &Args) -> Result<()> {
     let mut device = Cpu::new(args.threads.map(usize::from))?;
     let catalogue = Catalogue::build(&config.data.plan()?)?;
     catalogue.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    if let Some(sentence) = catalogue.awkward() {
+        eprintln!("note: {sentence}");
+        eprintln!("note: rewrite these files once, and train from the copy: {}", args.prepare_command());
+    }
     let (training, validation) = (catalogue.training()?, catalogue.validation()?);
     eprintln!("run: {}", folder.display());
     eprintln!("device: {}", device.describe());
@@ -110,6 +114,17 @@ impl Args {
     fn run_folder(&self) -> PathBuf {
         let name = || Path::new("runs").join(self.config.file_stem().unwrap_or("run".as_ref()));
         self.run.clone().unwrap_or_else(name)
+    }
+
+    /// What rewrites files that are slow to read, and a configuration for the copy.
+    fn prepare_command(&self) -> String {
+        let mut command = format!("wxsim prepare {}", quoted(&self.config.to_string_lossy()));
+        for setting in &self.overrides.set {
+            command.push_str(&format!(" --set {}", quoted(setting)));
+        }
+        let folder = Path::new("prepared").join(self.config.file_stem().unwrap_or("data".as_ref()));
+        command.push_str(&format!(" --out {}", quoted(&folder.to_string_lossy())));
+        command
     }
 
     /// What continues this training.

@@ -29,6 +29,21 @@ impl StepCost {
 }
 
 impl VariableInfo {
+    /// A sentence for a variable whose chunks make one time step expensive.
+    pub fn awkward_chunks(&self) -> Option<String> {
+        let cost = self.step_cost().filter(StepCost::is_awkward)?;
+        let shape: Vec<String> = self.chunks.iter().flatten().map(usize::to_string).collect();
+        Some(format!(
+            "'{}' is stored in chunks of {}: one time step inflates {} of them, {:.1} MB in about {:.0} ms, of which 1 part in {:.0} is used",
+            self.name,
+            shape.join(" x "),
+            cost.chunks,
+            cost.inflated as f64 / 1e6,
+            cost.seconds * 1e3,
+            cost.waste
+        ))
+    }
+
     /// What one time and level costs; `None` for a variable that is not chunked.
     pub fn step_cost(&self) -> Option<StepCost> {
         let shape = self.chunks.as_ref()?;

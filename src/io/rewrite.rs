@@ -11,8 +11,8 @@ use netcdf::types::{FloatType, IntType, NcVariableType};
 use netcdf::{Extent, Extents, File, FileMut, Variable};
 
 use super::atomic::Pending;
-use super::library;
 use super::info::{FileInfo, Role, VariableInfo};
+use super::library;
 use crate::error::{Error, Result};
 
 /// Larger companions of a field (2-D coordinates and the like) are not needed by a grid of rows and columns [numbers].

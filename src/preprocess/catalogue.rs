@@ -167,13 +167,32 @@ impl Catalogue {
 
     /// Reads the state of a date: missing values are NaN.
     pub fn read(&self, valid: ValidTime) -> Result<State> {
-        let mut state = State::missing(self.layout.clone(), valid);
+        let mut states = self.read_many(&[valid])?;
+        states.pop().ok_or_else(|| Error::run(format!("no state of {valid} was read")))
+    }
+
+    /// Reads the states of some dates; those that follow each other in a file are read together, on all cores.
+    pub fn read_many(&self, dates: &[ValidTime]) -> Result<Vec<State>> {
+        let mut states: Vec<State> =
+            dates.iter().map(|&valid| State::missing(self.layout.clone(), valid)).collect();
         let pop = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut reader = pop().unwrap_or_default();
         // A reader that failed is dropped with its open files.
-        reader.read(self, &mut state)?;
+        reader.read(self, &mut states)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
-        Ok(state)
+        Ok(states)
+    }
+
+    /// A sentence on the files of which one time step is expensive to read, where there are such.
+    pub fn awkward(&self) -> Option<String> {
+        let parts = || self.tracks.iter().flat_map(|track| &track.parts);
+        let mut awkward = parts().filter_map(|part| Some((part, part.variable.awkward_chunks()?)));
+        let (part, sentence) = awkward.next()?;
+        let others = match awkward.count() {
+            0 => String::new(),
+            n => format!(" (and so in {n} more)"),
+        };
+        Some(format!("{}: {sentence}{others}", part.file.path.display()))
     }
 
     /// A few lines on what was found, for a log.

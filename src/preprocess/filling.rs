@@ -1,5 +1,7 @@
 //! Missing dates and missing values: refused, bridged in time, or left out, as the configuration says.
 
+use rayon::prelude::*;
+
 use super::plan::{LONGEST_BRIDGE, MissingPolicy};
 use super::view::View;
 use crate::error::{Error, Result};
@@ -34,15 +36,30 @@ impl Filling<'_> {
         bridged
     }
 
-    /// The state of a date with its holes filled; an error, naming quantity and date, when they cannot be.
-    pub fn read(&self, valid: ValidTime) -> Result<State> {
+    /// The states of some dates with their holes filled; an error, naming quantity and date, when they cannot be.
+    /// Dates that follow each other in a file are read together.
+    pub fn read_many(&self, dates: &[ValidTime]) -> Result<Vec<State>> {
         let catalogue = self.view.catalogue();
-        let bridges = catalogue.missing() == MissingPolicy::Interpolate;
-        let mut state = if bridges && !catalogue.has(valid) {
-            State::missing(catalogue.layout().clone(), valid)
-        } else {
-            self.view.read(valid)?
-        };
+        let is_bridged = |valid: ValidTime| self.bridges() && !catalogue.has(valid);
+        let there: Vec<ValidTime> = dates.iter().copied().filter(|&valid| !is_bridged(valid)).collect();
+        let mut read = self.view.read_many(&there)?.into_iter();
+        let absent = |valid| State::missing(catalogue.layout().clone(), valid);
+        let states: Vec<State> = dates
+            .iter()
+            .map(|&valid| if is_bridged(valid) { None } else { read.next() }.unwrap_or_else(|| absent(valid)))
+            .collect();
+        // The first error in order, whatever thread meets one first.
+        let filled: Vec<Result<State>> = states.into_par_iter().map(|state| self.fill(state)).collect();
+        filled.into_iter().collect()
+    }
+
+    /// Whether holes are filled from the dates before and after.
+    fn bridges(&self) -> bool {
+        self.view.catalogue().missing() == MissingPolicy::Interpolate
+    }
+
+    fn fill(&self, mut state: State) -> Result<State> {
+        let (valid, bridges) = (state.valid, self.bridges());
         let holes = self.holes(&state);
         if holes.is_empty() {
             return Ok(state);

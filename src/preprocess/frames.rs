@@ -81,13 +81,10 @@ impl Frames {
         let (values, forcing_values) = (self.values(), self.forcing_values());
         let mut frames = vec![0.0; values * self.times.len()];
         let mut forcings = vec![0.0; forcing_values * self.times.len()];
-        let results: Vec<Result<()>> = self
-            .times
-            .par_iter()
-            .zip(frames.par_chunks_mut(values.max(1)))
-            .map(|(&valid, out)| self.read(valid, out))
-            .collect();
-        results.into_iter().collect::<Result<()>>()?;
+        let block = self.view.block();
+        for (dates, out) in self.times.chunks(block).zip(frames.chunks_mut((block * values).max(1))) {
+            self.read(dates, out.par_chunks_mut(values.max(1)))?;
+        }
         if forcing_values > 0 {
             self.times
                 .par_iter()
@@ -97,9 +94,16 @@ impl Frames {
         Ok(Kept { frames, forcings })
     }
 
-    fn read(&self, valid: ValidTime, out: &mut [f32]) -> Result<()> {
-        let state = self.filling().read(valid)?;
-        self.normalizer.normalize(&state, out)
+    /// Reads and normalises the frames of some dates, each into its place.
+    fn read<'a>(
+        &self,
+        dates: &[ValidTime],
+        out: impl IndexedParallelIterator<Item = &'a mut [f32]>,
+    ) -> Result<()> {
+        let states = self.filling().read_many(dates)?;
+        let results: Vec<Result<()>> =
+            states.par_iter().zip(out).map(|(state, out)| self.normalizer.normalize(state, out)).collect();
+        results.into_iter().collect()
     }
 
     fn index(&self, valid: ValidTime) -> Result<usize> {
@@ -108,15 +112,14 @@ impl Frames {
             .map_err(|_| Error::run(format!("{valid} is not among the frames of {}", self.view.name())))
     }
 
-    fn frame(&self, valid: ValidTime, out: &mut [f32]) -> Result<()> {
-        match &self.kept {
-            Some(kept) => {
-                let at = self.index(valid)? * out.len();
-                out.copy_from_slice(&kept.frames[at..at + out.len()]);
-                Ok(())
-            }
-            None => self.read(valid, out),
+    /// The frames of a window, each into its place.
+    fn window(&self, dates: &[ValidTime], out: Vec<&mut [f32]>) -> Result<()> {
+        let Some(kept) = &self.kept else { return self.read(dates, out.into_par_iter()) };
+        for (&valid, out) in dates.iter().zip(out) {
+            let at = self.index(valid)? * out.len();
+            out.copy_from_slice(&kept.frames[at..at + out.len()]);
         }
+        Ok(())
     }
 
     fn forcing(&self, valid: ValidTime, out: &mut [f32]) -> Result<()> {
@@ -138,13 +141,13 @@ impl Frames {
         let mut forcings = vec![0.0; (length - 1) * batch * forcing_values];
         for window in 0..*batch {
             let start = starts[window.min(starts.len() - 1)];
-            for frame in 0..*length {
+            let dates: Vec<ValidTime> =
+                (0..*length).map(|frame| start.after(self.step().times(frame))).collect();
+            let places = frames.chunks_exact_mut(values.max(1)).skip(window).step_by(*batch);
+            self.window(&dates, places.collect())?;
+            for (frame, &valid) in dates[..length - 1].iter().enumerate() {
                 let at = frame * batch + window;
-                let valid = start.after(self.step().times(frame));
-                self.frame(valid, &mut frames[at * values..(at + 1) * values])?;
-                if frame + 1 < *length {
-                    self.forcing(valid, &mut forcings[at * forcing_values..(at + 1) * forcing_values])?;
-                }
+                self.forcing(valid, &mut forcings[at * forcing_values..(at + 1) * forcing_values])?;
             }
         }
         let init = (0..*batch).map(|window| {

@@ -67,6 +67,8 @@ struct Card {
 const SCALES: [&str; 4] = ["log_epsilon", "mean", "deviation", "tendency_deviation"];
 /// Parts of the training span whose statistics are taken in parallel.
 const STRETCHES: usize = 16;
+/// States that a thread reads together: chunks along time are inflated once for them.
+const MOST_TOGETHER: usize = 16;
 const PREFIX: &str = "normalizer.";
 const CLIMATOLOGY: &str = "normalizer.climatology.";
 const MASK: &str = "normalizer.mask";
@@ -298,18 +300,19 @@ fn statistics(
     let stretch = |dates: &[ValidTime]| -> Result<(Statistics, Vec<Moments>)> {
         let (mut statistics, mut raw) = empty();
         let mut normal = vec![0.0; values];
-        for &valid in dates {
-            let state = training.read(valid)?;
-            for (channel, moments) in raw.iter_mut().enumerate() {
-                moments.merge(&Moments::of(state.channel(channel).iter().copied()));
+        for dates in dates.chunks(training.block().min(MOST_TOGETHER)) {
+            for state in training.read_many(dates)? {
+                for (channel, moments) in raw.iter_mut().enumerate() {
+                    moments.merge(&Moments::of(state.channel(channel).iter().copied()));
+                }
+                let mut values: Vec<f32> = state.values.iter().copied().collect();
+                transform(&mut values, epsilons);
+                if let Some(climatology) = climatology {
+                    climatology.evaluate(state.valid, &mut normal)?;
+                    values.iter_mut().zip(&normal).for_each(|(x, c)| *x -= c);
+                }
+                statistics.add(state.valid, &values)?;
             }
-            let mut values: Vec<f32> = state.values.iter().copied().collect();
-            transform(&mut values, epsilons);
-            if let Some(climatology) = climatology {
-                climatology.evaluate(valid, &mut normal)?;
-                values.iter_mut().zip(&normal).for_each(|(x, c)| *x -= c);
-            }
-            statistics.add(valid, &values)?;
         }
         Ok((statistics, raw))
     };

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::catalogue::Catalogue;
 use super::plan::Span;
 use crate::climatology::{Climatology, ClimatologyFit, ClimatologyKind};
 use crate::error::{Error, Result};
 use crate::field::{Layout, State};
 use crate::time::ValidTime;
+
+/// States that are read together where all of them are: up to this size [bytes], and this many.
+const BLOCK_BYTES: usize = 64 << 20;
+const MOST_BLOCK: usize = 100;
 
 /// The training span and nothing else: what is learned from data is learned through this.
 #[derive(Clone)]
@@ -98,15 +100,25 @@ impl View {
         self.catalogue.read(valid)
     }
 
+    /// [`read`](Self::read) for several dates; those that follow each other in a file are read together.
+    pub fn read_many(&self, dates: &[ValidTime]) -> Result<Vec<State>> {
+        match dates.iter().find(|valid| !self.may_read(**valid)) {
+            Some(valid) => Err(Error::run(format!("{valid} lies outside {} ({})", self.name, self.span))),
+            None => self.catalogue.read_many(dates),
+        }
+    }
+
+    /// How many states are read at a time where all of them are.
+    pub fn block(&self) -> usize {
+        let (rows, columns, channels) = self.layout().shape();
+        let state = rows * columns * channels * size_of::<f32>();
+        (BLOCK_BYTES / state.max(1)).clamp(rayon::current_num_threads().max(1), MOST_BLOCK)
+    }
+
     /// Calls `each` with every state of the span, in order; a few are read at a time, in parallel.
     pub fn visit(&self, mut each: impl FnMut(&State) -> Result<()>) -> Result<()> {
-        for block in self.times().chunks(rayon::current_num_threads().max(1)) {
-            let states: Vec<Result<State>> = block.par_iter().map(|&valid| self.read(valid)).collect();
-            for state in states {
-                each(&state?)?;
-            }
-        }
-        Ok(())
+        let mut blocks = self.times().chunks(self.block());
+        blocks.try_for_each(|block| self.read_many(block)?.iter().try_for_each(&mut each))
     }
 
     /// Every state of the span, in order.
