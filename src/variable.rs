@@ -72,6 +72,11 @@ pub static VARIABLES: &[Variable] = &[
 ];
 
 impl Variable {
+    /// Whether it is known on pressure levels; the others belong to the surface, a height or the whole column.
+    pub fn has_levels(&self) -> bool {
+        matches!(self.name, "z" | "gh" | "t" | "u" | "v" | "w" | "q" | "r" | "vo")
+    }
+
     /// The row whose name or alias this is.
     pub fn find(name: &str) -> Option<&'static Variable> {
         let lower = name.to_ascii_lowercase();

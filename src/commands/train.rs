@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commands::training_log::TrainingLog;
 use crate::config::model::Channels;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, ForecastConfig, Overrides};
 use crate::device::Device;
 use crate::device::cpu::Cpu;
 use crate::error::{Error, Result};
@@ -54,13 +54,20 @@ struct Description {
 pub fn run(args: &Args) -> Result<()> {
     let config = Config::load(&args.config, &args.overrides)?;
     let plan = config.train.plan(&config.loss)?;
+    let data = config.data.plan()?;
+    // What forecasting and scoring would refuse is refused before hours of training, not after.
+    config.verify.plan()?;
+    config.forecast.check()?;
+    if config.forecast != ForecastConfig::default() {
+        config.forecast.lead.steps_of(data.step).map_err(|error| error.context("forecast.lead"))?;
+    }
     let folder = args.run_folder();
     let run = if args.resume { RunDir::resume(&folder)? } else { RunDir::create(&folder)? };
     let resolved = config.to_toml()?;
     eprintln!("{resolved}");
 
     let mut device = Cpu::new(args.threads.map(usize::from))?;
-    let catalogue = Catalogue::build(&config.data.plan()?)?;
+    let catalogue = Catalogue::build(&data)?;
     catalogue.notes().iter().for_each(|note| eprintln!("note: {note}"));
     if let Some(sentence) = catalogue.awkward() {
         eprintln!("note: {sentence}");
@@ -73,22 +80,24 @@ pub fn run(args: &Args) -> Result<()> {
     eprintln!("data: {} on {}", labels.join(", "), catalogue.layout().grid.describe());
     eprintln!("train: {}; validation: {}", training.span(), validation.span());
 
-    let description = Description::new(&device, catalogue.fingerprint());
-    match run.config_toml()? {
-        Some(stored) => check_resumes(&stored, &config, &run, &description)?,
-        None => {
-            let json = serde_json::to_string_pretty(&description)
-                .map_err(|error| Error::run("cannot describe the run").caused_by(error))?;
-            run.describe(&resolved, &json)?;
-        }
-    }
-    let normalizer = Arc::new(normalizer(args, &config, &run, &training)?);
     let inputs = Arc::new(Inputs::new(catalogue.layout().clone(), &config.input.inputs(&config.data)?)?);
     let architecture = config.model.architecture(Channels {
         prognostic: catalogue.layout().channels(),
         statics: inputs.static_names().len(),
         forcings: inputs.forcing_names().len(),
     })?;
+    let description = Description::new(&device, catalogue.fingerprint());
+    let stored = if args.resume { run.config_toml()? } else { None };
+    if let Some(stored) = &stored {
+        check_resumes(stored, &config, &run, &description)?;
+    }
+    let normalizer = Arc::new(normalizer(args, &config, &run, &training)?);
+    // Only what could be trained is called a run.
+    if stored.is_none() {
+        let json = serde_json::to_string_pretty(&description)
+            .map_err(|error| Error::run("cannot describe the run").caused_by(error))?;
+        run.describe(&resolved, &json)?;
+    }
     let job = Training {
         plan: &plan,
         architecture: &architecture,

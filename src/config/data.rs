@@ -12,7 +12,7 @@ use crate::preprocess::{
     RegridMethod, SourcePlan, Span, Split, StaticField, StaticFile, StaticPlan,
 };
 use crate::time::{Calendar, LeadTime, ValidTime};
-use crate::variable::Quantity;
+use crate::variable::{Quantity, Variable};
 
 /// `[data]`: which files, which quantities, and how they are split in time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -157,8 +157,11 @@ impl DataConfig {
             return Err(Error::input("data.sources is empty: there is nothing to read")
                 .hint("add sources = [{ glob = \"files/*.nc\", variable = \"t2m\" }]"));
         }
-        let step = self.step.filter(|step| step.seconds > 0);
-        let step = step.ok_or_else(|| {
+        if let Some(step) = self.step.filter(|step| step.seconds <= 0) {
+            return Err(Error::input(format!("data.step: {step} is no time between two states"))
+                .hint("write step = \"6h\"; wxsim inspect tells the step of a file"));
+        }
+        let step = self.step.ok_or_else(|| {
             Error::input("data.step, the time between two states, is missing")
                 .hint("add step = \"6h\"; wxsim inspect tells the step of a file")
         })?;
@@ -195,6 +198,14 @@ impl SourceConfig {
                 self.variable
             ))
             .hint("levels are in hPa"));
+        }
+        let name = self.rename.as_ref().unwrap_or(&self.variable);
+        if let Some(known) = Variable::find(name).filter(|known| !known.has_levels() && !levels.is_empty()) {
+            return Err(Error::input(format!(
+                "data.sources: '{name}' is {}, which lies on no pressure level",
+                known.long_name
+            ))
+            .hint("leave level out, or say with rename = \"...\" what the variable is"));
         }
         Ok(SourcePlan {
             glob: under(root, Path::new(&self.glob)).to_string_lossy().into_owned(),

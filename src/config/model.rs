@@ -94,6 +94,9 @@ mod tests {
         };
         assert!(refused(|c| c.kernel = 4).contains("kernel must be odd, found 4"));
         assert!(refused(|c| c.kernel = 0).contains("kernel must be odd, found 0"));
+        assert!(refused(|c| c.kernel = 999_999_999).contains("kernel is 999999999, the most is"));
+        assert!(refused(|c| c.hidden = vec![8, 1 << 40]).contains("hidden is 1099511627776"));
+        assert!(refused(|c| c.input_frames = usize::MAX).contains("input_frames is"));
         assert!(refused(|c| c.patch = 3).contains("patch must be 1, 2 or 4, found 3"));
         assert!(refused(|c| c.hidden = vec![]).contains("layers"));
         assert!(refused(|c| c.hidden = vec![8, 0]).contains("layer 1"));

@@ -33,7 +33,8 @@ impl RunDir {
     pub fn create(root: &Path) -> Result<Self> {
         std::fs::create_dir_all(root).context(|| format!("cannot make the run folder {}", root.display()))?;
         let run = Self::lock(root)?;
-        if run.path(CONFIG).exists() || run.checkpoints().exists() {
+        // A training that was refused or killed before its first checkpoint left nothing that is worth keeping.
+        if !checkpoint::steps(&run.checkpoints())?.is_empty() {
             return Err(Error::input(format!("the folder {} already holds a run", root.display()))
                 .hint("continue it with --resume, or choose another name with --run"));
         }
@@ -196,6 +197,9 @@ mod tests {
         let error = RunDir::resume(&root).unwrap_err();
         assert!(error.to_string().contains("another training"), "{error}");
         first.describe("[train]\n", "{}").unwrap();
+        drop(first);
+        let first = RunDir::create(&root).expect("without a checkpoint there is nothing to lose");
+        std::fs::create_dir_all(first.checkpoint(1)).unwrap();
         drop(first);
         let error = RunDir::create(&root).unwrap_err();
         assert!(error.advice().unwrap().contains("--resume"), "{error}");

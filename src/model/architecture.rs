@@ -102,6 +102,18 @@ impl Architecture {
         if let Some(layer) = self.hidden.iter().position(|&h| h == 0) {
             return Err(Error::input(format!("layer {layer} of the network has no hidden channels")));
         }
+        // Larger networks fit no machine, and their sizes would overflow.
+        let bounded = [
+            ("hidden", self.hidden.iter().copied().max().unwrap_or(0), 65_536),
+            ("layers", self.hidden.len(), 1024),
+            ("kernel", self.kernel, 255),
+            ("input_frames", self.input_frames, 65_536),
+        ];
+        for (what, found, most) in bounded {
+            if found > most {
+                return Err(Error::input(format!("{what} is {found}, the most is {most}")));
+            }
+        }
         if self.kernel.is_multiple_of(2) {
             return Err(Error::input(format!("the kernel must be odd, found {}", self.kernel))
                 .hint("an even kernel has no centre: use 3, 5 or 7"));

@@ -116,6 +116,9 @@ pub enum NonFinite {
     Skip { limit: u32 },
 }
 
+/// Epochs and lead steps beyond this are a slip of the pen.
+const MOST: usize = 1_000_000;
+
 impl TrainPlan {
     pub fn epochs(&self) -> usize {
         self.curriculum.iter().map(|stage| stage.epochs).sum()
@@ -142,6 +145,13 @@ impl TrainPlan {
                 "rollout",
                 "a list of [epochs, lead steps], each at least 1, as in [[5, 1], [5, 3]]",
             );
+        }
+        let much = |x: usize| x > MOST;
+        if self.curriculum.iter().any(|s| much(s.epochs) || much(s.leads)) || much(self.curriculum.len()) {
+            return wrong("rollout", &format!("a list of at most {MOST} epochs and lead steps"));
+        }
+        if much(self.validation.leads) {
+            return wrong("validation_leads", &format!("at most {MOST}"));
         }
         let rate = self.learning_rate;
         if !(rate.peak > 0.0 && rate.peak.is_finite()) {
