@@ -91,10 +91,10 @@ impl Normalizer {
         } else {
             None
         };
-        let (statistics, raw) = statistics(training, &epsilons, climatology.as_ref())?;
+        let statistics =
+            statistics(training, &epsilons, climatology.as_ref()).context(|| fit("statistics"))?;
         let mut scales = Vec::new();
         for (channel, quantity) in layout.quantities.iter().enumerate() {
-            check_plausible(quantity, &raw[channel]).context(|| fit("statistics"))?;
             let moments = (&statistics.values[channel], &statistics.tendencies[channel]);
             scales.push(scale(quantity, epsilons[channel], moments).context(|| fit("statistics"))?);
         }
@@ -286,24 +286,26 @@ fn transform(values: &mut [f32], epsilons: &[f32]) {
     }
 }
 
-/// Statistics of what is normalised, and of the quantities as they are. Stretches of the span are read in parallel and
+/// Statistics of what is normalised. Stretches of the span are read in parallel and
 /// joined in the order of time; their number does not depend on that of the threads, so neither do the results.
 fn statistics(
     training: &TrainingView,
     epsilons: &[f32],
     climatology: Option<&Climatology>,
-) -> Result<(Statistics, Vec<Moments>)> {
+) -> Result<Statistics> {
     let channels = epsilons.len();
     let values = training.layout().grid.points() * channels;
     let step = training.catalogue().step();
-    let empty = || (Statistics::new(values, channels, step), vec![Moments::default(); channels]);
-    let stretch = |dates: &[ValidTime]| -> Result<(Statistics, Vec<Moments>)> {
-        let (mut statistics, mut raw) = empty();
+    let empty = || Statistics::new(values, channels, step);
+    let stretch = |dates: &[ValidTime]| -> Result<Statistics> {
+        let mut statistics = empty();
         let mut normal = vec![0.0; values];
         for dates in dates.chunks(training.block().min(MOST_TOGETHER)) {
             for state in training.read_many(dates)? {
-                for (channel, moments) in raw.iter_mut().enumerate() {
-                    moments.merge(&Moments::of(state.channel(channel).iter().copied()));
+                for (channel, quantity) in training.layout().quantities.iter().enumerate() {
+                    // One field in another unit would hide in the mean of many.
+                    let field = Moments::of(state.channel(channel).iter().copied());
+                    check_plausible(quantity, &field).context(|| state.valid.to_string())?;
                 }
                 let mut values: Vec<f32> = state.values.iter().copied().collect();
                 transform(&mut values, epsilons);
@@ -314,18 +316,16 @@ fn statistics(
                 statistics.add(state.valid, &values)?;
             }
         }
-        Ok((statistics, raw))
+        Ok(statistics)
     };
     let times = training.times();
     let parts: Vec<Result<_>> =
         times.par_chunks(times.len().div_ceil(STRETCHES).max(1)).map(stretch).collect();
-    let (mut whole, mut raw) = empty();
+    let mut whole = empty();
     for part in parts {
-        let (statistics, moments) = part?;
-        whole.merge(statistics);
-        raw.iter_mut().zip(&moments).for_each(|(mine, other)| mine.merge(other));
+        whole.merge(part?);
     }
-    Ok((whole, raw))
+    Ok(whole)
 }
 
 /// A mean outside what is possible means that the numbers are something else than they are said to be.
