@@ -36,13 +36,19 @@ const ROWS: usize = 6;
 
 /// Twelve days of a six-hourly field of 6 rows.
 fn write_field(path: &Path, units: &str, columns: usize) {
+    write_field_since(path, units, columns, "2000-01-01", |_| 1.0);
+}
+
+/// From another day on; `factor` falsifies the fields by their number.
+fn write_field_since(path: &Path, units: &str, columns: usize, day: &str, factor: impl Fn(usize) -> f32) {
+    let since = format!("hours since {day}");
     let times = 48;
     let mut file = netcdf::create_with(path, netcdf::Options::_64BIT_OFFSET).unwrap();
     for (name, length) in [("time", times), ("latitude", ROWS), ("longitude", columns)] {
         file.add_dimension(name, length).unwrap();
     }
     for (name, unit) in
-        [("time", "hours since 2000-01-01"), ("latitude", "degrees_north"), ("longitude", "degrees_east")]
+        [("time", since.as_str()), ("latitude", "degrees_north"), ("longitude", "degrees_east")]
     {
         file.add_variable::<f64>(name, &[name]).unwrap().put_attribute("units", unit).unwrap();
     }
@@ -56,7 +62,9 @@ fn write_field(path: &Path, units: &str, columns: usize) {
     put("latitude", (0..ROWS).map(|j| 40.0 + j as f64).collect());
     put("longitude", (0..columns).map(|i| 10.0 + i as f64).collect());
     let points = ROWS * columns;
-    let wave = |i: usize| 280.0 + 5.0 * ((i / points) as f32 * 2.2).sin() + (i % points) as f32 * 0.1;
+    let wave = |i: usize| {
+        factor(i / points) * (280.0 + 5.0 * ((i / points) as f32 * 2.2).sin() + (i % points) as f32 * 0.1)
+    };
     let values: Vec<f32> = (0..times * points).map(wave).collect();
     file.variable_mut("t2m").unwrap().put_values(&values, ..).unwrap();
 }
@@ -151,7 +159,81 @@ fn settings_that_do_not_exist_or_do_not_fit_are_named() {
     assert!(stderr.contains("there is no setting 'model.kernal'"), "{stderr}");
     assert!(stderr.contains("the nearest is 'kernel'"), "{stderr}");
     is_refused(folder.path(), &["train", "gone.toml"], &["gone.toml cannot be read"]);
+    train("verify.bootstrap.resamples=0", &["verify.bootstrap"]);
+    train("forecast.lead=7h", &["forecast.lead", "7h is not a whole number of steps of 6h"]);
+    train("data.step=0h", &["data.step: 0h is no time between two states"]);
+    let levelled = r#"data.sources=[{ glob = "t2m.nc", variable = "t2m", level = 500 }]"#;
+    train(levelled, &["'t2m' is 2 metre temperature, which lies on no pressure level"]);
     assert!(!folder.path().join("runs").exists(), "a refused training leaves a run behind");
+}
+
+#[test]
+fn a_training_that_was_refused_is_started_again_with_other_settings() {
+    let folder = workplace();
+    let here = folder.path();
+    for setting in ["model.kernel=4", "model.kernel=999999999", "model.hidden=[99999999999999]"] {
+        is_refused(here, &["train", "c.toml", "--set", setting], &["[model]"]);
+        assert!(!here.join("runs/c/config.toml").exists(), "{setting} left a run");
+    }
+    // Found only when the windows are counted.
+    is_refused(here, &["train", "c.toml", "--set", "train.batch=1000"], &["a batch needs 1000"]);
+    succeeds(here, &["train", "c.toml"]);
+}
+
+#[test]
+fn one_field_in_another_unit_is_refused_with_its_date() {
+    let folder = workplace();
+    let odd = folder.path().join("odd.nc");
+    write_field_since(&odd, "K", 8, "2000-01-01", |time| if time == 5 { 0.01 } else { 1.0 });
+    let stderr = train_with(folder.path(), "t2m.nc", "odd.nc");
+    assert!(stderr.contains("2000-01-02T06:00Z: the mean of t2m is 2.7"), "{stderr}");
+}
+
+#[test]
+fn new_analyses_outside_the_spans_of_training_start_forecasts() {
+    let folder = workplace();
+    let here = folder.path();
+    write_field_since(&here.join("new.nc"), "K", 8, "2001-05-01", |_| 1.0);
+    write_field_since(&here.join("test.nc"), "K", 8, "2000-01-09", |_| 1.0);
+    succeeds(here, &["train", "c.toml"]);
+    let forecast = ["forecast", "--model", "runs/c", "--out", "f", "--init"];
+    let output = succeeds(here, &[&forecast[..], &["new.nc"]].concat());
+    assert_eq!(text(&output.stdout).trim(), "f/20010512T1800.nc");
+    succeeds(here, &[&forecast[..], &["test.nc", "--init-time", "2000-01-10"]].concat());
+    let far = [&forecast[..], &["new.nc", "--lead", "99999999999d"]].concat();
+    is_refused(here, &far, &["the most are"]);
+}
+
+#[test]
+fn a_full_disk_fails_with_a_sentence_and_leaves_no_file() {
+    let folder = workplace();
+    let here = folder.path();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let wxsim = |arguments: &[&str]| {
+        let mut command = Command::cargo_bin("wxsim").unwrap();
+        command.current_dir(here).args(arguments);
+        command
+    };
+    let output = wxsim(&["inspect", "t2m.nc"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).starts_with("error: cannot write to standard output"));
+
+    succeeds(here, &["train", "c.toml"]);
+    // The library cannot close a file that it could not write; its cleaning at the end must not crash on it.
+    let program = wxsim(&[]).get_program().to_owned();
+    for blocks in ["8", "20"] {
+        let output = Command::new("sh")
+            .current_dir(here)
+            .args(["-c", "ulimit -f $1; trap '' XFSZ; exec \"$0\" forecast --model runs/c --out f"])
+            .arg(&program)
+            .arg(blocks)
+            .output()
+            .unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{blocks}: {stderr}");
+        assert!(stderr.contains("cannot write f/") && stderr.contains("disk is full"), "{stderr}");
+        assert_eq!(std::fs::read_dir(here.join("f")).unwrap().count(), 0);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::commands::output;
 use crate::device::cpu::{Cpu, Instructions};
 use crate::device::{Device, Real};
 use crate::error::{Error, Result};
@@ -149,11 +150,10 @@ fn print(measure: &Measure, row: &impl Serialize, sentence: &str) -> Result<()> 
     if measure.json {
         let json = serde_json::to_string(row)
             .map_err(|error| Error::run("a figure cannot be printed").caused_by(error))?;
-        println!("{json}");
+        output::print_line(&json)
     } else {
-        println!("{sentence}");
+        output::print_line(sentence)
     }
-    Ok(())
 }
 
 /// Numbers between -1 and 1 that look random and are the same every time.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::commands::output;
 use crate::error::{Error, Result};
 use crate::io::atomic::Pending;
 use crate::io::{FileInfo, Reader, inspect_file};
@@ -95,8 +96,8 @@ pub fn run(args: &Args) -> Result<()> {
         files: measured,
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&document).map_err(|e| Error::run("JSON").caused_by(e))?);
-        return Ok(());
+        let text = serde_json::to_string_pretty(&document).map_err(|e| Error::run("JSON").caused_by(e))?;
+        return output::print_line(&text);
     }
     println!("reading into normalised batches, MB/s of decoded float32, {} threads", document.threads);
     println!("{:48} {:>8} {:>8} {:>6}", "", "wxsim", "library", "ratio");

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::commands::output;
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result};
 
@@ -25,6 +26,5 @@ pub fn run(args: &Args) -> Result<()> {
             return Err(Error::input("there is nothing to print").hint("name a file, or say --defaults"));
         }
     };
-    print!("{}", config.to_toml()?);
-    Ok(())
+    output::print(&config.to_toml()?)
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::commands::output;
 use crate::commands::progress::Progress;
 use crate::commands::{inputs, run_folder};
 use crate::error::{Error, Result};
@@ -36,6 +37,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Guards against a slip of the pen: no forecast that anyone wants is longer.
+const MOST_STEPS: usize = 1_000_000;
+
 pub fn run(args: &Args) -> Result<()> {
     let wanted = InitTimes::parse(&args.init_time)?;
     let config = run_folder::config(&run_folder::folder(&args.model)?)?;
@@ -43,6 +47,11 @@ pub fn run(args: &Args) -> Result<()> {
     let mut network = run_folder::network(&args.model)?;
     let info = network.info().clone();
     let steps = lead.steps_of(info.step)?;
+    if steps > MOST_STEPS {
+        return Err(Error::input(format!(
+            "a forecast of {lead} has {steps} steps, the most are {MOST_STEPS}"
+        )));
+    }
     if steps == 0 {
         return Err(Error::input(format!("a forecast of {lead} looks nowhere"))
             .hint(format!("choose a multiple of {}", info.step)));
@@ -50,6 +59,8 @@ pub fn run(args: &Args) -> Result<()> {
 
     let mut plan = run_folder::data(&config)?;
     plan.quantities = info.layout.quantities.clone();
+    // Forecasts start wherever there are analyses, and those of today lie in none of the spans.
+    plan.split = None;
     if !args.init.is_empty() {
         plan = inputs::with_files(&plan, &args.init)?;
     }
@@ -103,9 +114,8 @@ fn print_written(args: &Args, written: &[PathBuf]) -> Result<()> {
     if args.json {
         let text = serde_json::to_string(&written)
             .map_err(|error| Error::run("the list of files cannot be written as JSON").caused_by(error))?;
-        println!("{text}");
+        output::print_line(&text)
     } else {
-        written.iter().for_each(|path| println!("{}", path.display()));
+        written.iter().try_for_each(|path| output::print_line(&path.display().to_string()))
     }
-    Ok(())
 }

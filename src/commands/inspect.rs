@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::commands::output;
 use crate::constants::DAY_SECONDS;
 use crate::error::{self, Error, Kind, Result};
 use crate::io::{self, Effort, FileInfo, Format, Indexer, Problem, Severity, Survey, VariableInfo};
@@ -62,15 +63,14 @@ pub fn run(args: &Args) -> Result<()> {
             Outcome::Understood { info, surveys } => {
                 refused += usize::from(!is_usable(info));
                 if !args.json {
-                    print!("{}", describe(info, surveys));
+                    output::print(&describe(info, surveys))?;
                 }
             }
             Outcome::Refused { refused: sentence, remedy, .. } => {
                 refused += 1;
                 if !args.json {
-                    println!("{sentence}");
-                    remedy.iter().for_each(|text| println!("           try: {text}"));
-                    println!();
+                    let remedy = remedy.iter().map(|text| format!("           try: {text}\n"));
+                    output::print_line(&format!("{sentence}\n{}", remedy.collect::<String>()))?;
                 }
             }
         }
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         let text = serde_json::to_string_pretty(&outcomes)
             .map_err(|error| Error::run("cannot write JSON").caused_by(error))?;
-        println!("{text}");
+        output::print_line(&text)?;
     }
     match refused {
         0 => Ok(()),

@@ -6,6 +6,7 @@ pub mod config;
 pub mod forecast;
 pub mod index_file;
 mod inputs;
+mod output;
 pub mod inspect;
 pub mod plot;
 mod progress;

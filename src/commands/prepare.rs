@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
+use crate::commands::output;
 use crate::config::{Config, Overrides};
 use crate::error::{Context, Error, Result};
 use crate::io::atomic::write_whole;
@@ -100,8 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
             .context(|| format!("cannot write {}", target.display()))
     })?;
     eprintln!("done; this configuration reads the new files:");
-    println!("{}", target.display());
-    Ok(())
+    output::print_line(&target.display().to_string())
 }
 
 /// The files of a source, by name, and the variable that it means in each.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
+use crate::commands::output;
 use crate::error::{Context, Result};
 
 /// Print the completions of a shell.
@@ -20,8 +21,9 @@ pub struct ManArgs {
 }
 
 pub fn completions(args: &CompletionArgs) -> Result<()> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "wxsim", &mut std::io::stdout());
-    Ok(())
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "wxsim", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
 }
 
 pub fn man_pages(args: &ManArgs) -> Result<()> {

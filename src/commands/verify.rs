@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::climatology::Climatology;
+use crate::commands::output;
 use crate::commands::scoring::{Entrant, ForecastSet, Scoring, Source, forecast_sets, forecaster};
 use crate::commands::{inputs, report_page, run_folder, score_table};
 use crate::config::verify::BaselineConfig;
@@ -113,9 +114,9 @@ pub fn run(args: &Args) -> Result<()> {
         eprintln!("wrote {}", page.display());
     }
     if args.json {
-        println!("{}", json(&scores)?);
+        output::print_line(&json(&scores)?)?;
     } else {
-        print!("{}", score_table::table(&scores, !args.unweighted));
+        output::print(&score_table::table(&scores, !args.unweighted))?;
     }
     pass_gates(&plan.gates, &scores)
 }
@@ -208,6 +209,8 @@ impl Data {
         let truth = if args.truth.is_empty() {
             known
         } else {
+            // The truth need not reach over the spans that the configuration's own data are split into.
+            let plan = DataPlan { split: None, ..plan };
             Catalogue::build(&inputs::with_files(&plan, &args.truth)?)?
         };
         Ok(Self { truth, training, span })

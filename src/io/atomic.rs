@@ -39,6 +39,11 @@ impl Pending {
         let name = target.file_name().ok_or_else(|| {
             Error::input(format!("'{}' is not the name of a file to write", target.display()))
         })?;
+        // A rename would put a plain file where a device, a pipe or a folder was.
+        if std::fs::metadata(target).is_ok_and(|found| !found.is_file()) {
+            return Err(Error::input(format!("{} is there and is no regular file", target.display()))
+                .hint("name a file that may be written or replaced"));
+        }
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
@@ -92,6 +97,18 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_device_and_a_folder_are_not_replaced_by_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        for target in [folder.path(), &link] {
+            let error = write_whole(target, |_| Ok(())).unwrap_err();
+            assert!(error.to_string().contains("no regular file"), "{error}");
+        }
+        assert!(link.is_symlink());
     }
 
     #[test]

@@ -61,6 +61,9 @@ impl ForecastHead {
     }
 }
 
+/// The library does not say why it could not write.
+const FULL: &str = "see whether the disk is full (df -h) and the folder writable";
+
 /// A forecast file being written; dropped before [`finish`](ForecastFile::finish), it leaves nothing behind.
 pub struct ForecastFile {
     // Declared before `pending`, so that the file is closed before it is removed.
@@ -82,7 +85,7 @@ impl ForecastFile {
         let pending = Pending::new(&folder.join(head.file_name()))?;
         let variables = plan_variables(&head.layout, &head.units);
         let cannot = |error: netcdf::Error| {
-            Error::run(format!("cannot write {}", pending.target().display())).caused_by(error)
+            Error::run(format!("cannot write {}", pending.target().display())).caused_by(error).hint(FULL)
         };
         let mut file = super::library::create(pending.path()).map_err(cannot)?;
         define(&mut file, head, &variables).map_err(cannot)?;
@@ -104,7 +107,8 @@ impl ForecastFile {
                 state.layout.grid.describe()
             )));
         }
-        let cannot = |error| Error::run(format!("cannot write {expected} into {target}")).caused_by(error);
+        let cannot =
+            |error| Error::run(format!("cannot write {expected} into {target}")).caused_by(error).hint(FULL);
         for variable in &self.variables {
             let mut out = self
                 .file
@@ -139,7 +143,7 @@ impl ForecastFile {
         // A full disk may show only now, when the library writes what it held back.
         self.file
             .close()
-            .map_err(|e| Error::run(format!("cannot write {}", target.display())).caused_by(e))?;
+            .map_err(|e| Error::run(format!("cannot write {}", target.display())).caused_by(e).hint(FULL))?;
         self.pending.commit()?;
         Ok(target)
     }

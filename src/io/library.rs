@@ -23,6 +23,9 @@ pub fn create(path: &Path) -> netcdf::Result<netcdf::FileMut> {
 }
 
 /// Keeps HDF5 from printing the stack of its errors, which come back as ours. It remembers this for each thread.
+///
+/// Called before the first file is opened, it also keeps HDF5 from cleaning up when the program ends (the binding
+/// switches that off): after a write that failed, its cleaning crashes on the file that could not be closed.
 pub fn quiet() {
     hdf5::silence_errors(true);
 }

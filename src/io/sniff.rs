@@ -34,7 +34,7 @@ pub fn family(path: &Path) -> Result<Family> {
                 "convert it once: python -c \"import xarray; xarray.open_zarr('STORE').to_netcdf('FILE.nc')\"",
             )
         } else {
-            refuse("is a folder", "name files, or a glob such as 'FOLDER/*.nc'")
+            refuse("is a folder", "name its files: FOLDER/*.nc")
         };
     }
     if !metadata.is_file() {

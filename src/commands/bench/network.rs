@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::{Architecture, GATES, Geometry, Network, Purpose};
 
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Only these: europe, europe7, wb5.6-small, wb5.6-patch2.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
