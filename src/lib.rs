@@ -27,6 +27,7 @@ pub mod preprocess;
 pub mod model;
 pub mod train;
 pub mod runner;
+pub mod shallow_water;
 pub mod forecast;
 pub mod verify;
 pub mod report;

@@ -16,6 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("model", &["device"]),
     ("train", &["model", "preprocess", "io", "comm", "device"]),
     ("runner", &["model", "preprocess", "export", "io", "device"]),
+    ("shallow_water", &["device"]),
     ("forecast", &["preprocess", "io"]),
     ("verify", &["io", "comm"]),
     ("report", &["verify"]),
