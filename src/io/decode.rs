@@ -30,6 +30,8 @@ pub(super) struct Decoder {
     missing: [f64; 2],
     /// The others, hardly ever any.
     more_missing: Vec<f64>,
+    /// Numbers that are float32 values in SI units already need no float64; those that mean "missing".
+    plain: Option<[f32; 2]>,
 }
 
 impl Decoder {
@@ -44,82 +46,122 @@ impl Decoder {
             high: packing.valid_max.unwrap_or(f64::INFINITY),
             missing: [nth(0), nth(1)],
             more_missing: packing.missing.iter().skip(2).copied().collect(),
+            plain: None,
         }
+        .seen_through()
+    }
+
+    /// Finds out whether the stored numbers are the values.
+    fn seen_through(mut self) -> Self {
+        let as_stored = self.number == Number::F32
+            && [self.scale, self.conversion] == [Linear::IDENTITY; 2]
+            && self.low == f64::NEG_INFINITY
+            && self.high == f64::INFINITY
+            && self.more_missing.is_empty();
+        // A float64 that is no float32 equals none of the stored numbers, and neither may what it is rounded to.
+        let exact = |x: f64| if f64::from(x as f32) == x { x as f32 } else { f32::NAN };
+        self.plain = as_stored.then_some(self.missing.map(exact));
+        self
     }
 
     /// Decodes the numbers `start, start + stride, ...` of `bytes` into all of `out`, in SI units with NaN for
     /// missing. The caller has checked that `bytes` holds them.
     pub fn decode(&self, bytes: &[u8], how: Arrangement, start: usize, stride: usize, out: &mut [f32]) {
-        match self.number {
-            Number::I8 => {
-                self.numbers(bytes, how, start, stride, out, |b: [u8; 1]| i8::from_le_bytes(b).into())
-            }
-            Number::U8 => self.numbers(bytes, how, start, stride, out, |b: [u8; 1]| b[0].into()),
-            Number::I16 => self.numbers(bytes, how, start, stride, out, |b| i16::from_le_bytes(b).into()),
-            Number::U16 => self.numbers(bytes, how, start, stride, out, |b| u16::from_le_bytes(b).into()),
-            Number::I32 => self.numbers(bytes, how, start, stride, out, |b| i32::from_le_bytes(b).into()),
-            Number::U32 => self.numbers(bytes, how, start, stride, out, |b| u32::from_le_bytes(b).into()),
-            Number::I64 => self.numbers(bytes, how, start, stride, out, |b| i64::from_le_bytes(b) as f64),
-            Number::U64 => self.numbers(bytes, how, start, stride, out, |b| u64::from_le_bytes(b) as f64),
-            Number::F32 => self.numbers(bytes, how, start, stride, out, |b| f32::from_le_bytes(b).into()),
-            Number::F64 => self.numbers(bytes, how, start, stride, out, f64::from_le_bytes),
+        let place = (how, start, stride);
+        if let Some(missing) = self.plain {
+            return numbers(bytes, place, out, |b| value_or_missing(f32::from_le_bytes(b), missing));
+        }
+        if self.more_missing.is_empty() {
+            self.decode_each(bytes, place, out, |stored| self.value(stored));
+        } else {
+            self.decode_each(bytes, place, out, |stored| self.value_among_many(stored));
         }
     }
 
-    /// `number` makes a stored number from its little-endian bytes.
     #[inline(always)]
-    fn numbers<const N: usize>(
+    fn decode_each(
         &self,
         bytes: &[u8],
-        how: Arrangement,
-        start: usize,
-        stride: usize,
+        place: (Arrangement, usize, usize),
         out: &mut [f32],
-        number: impl Fn([u8; N]) -> f64,
+        value: impl Fn(f64) -> f32,
     ) {
-        if stride != 1 {
-            for (n, value) in out.iter_mut().enumerate() {
-                *value = self.value(number(one(bytes, how, start + n * stride)));
-            }
-            return;
-        }
-        let count = out.len();
-        match how {
-            Arrangement::Shuffled => {
-                // One stream per byte of the number; the loop over them is unrolled, so that it runs in SIMD.
-                let whole = bytes.len() / N;
-                let streams: [&[u8]; N] = std::array::from_fn(|k| &bytes[k * whole + start..][..count]);
-                for (n, value) in out.iter_mut().enumerate() {
-                    *value = self.value(number(std::array::from_fn(|k| streams[k][n])));
-                }
-            }
-            Arrangement::LittleEndian => {
-                let (numbers, _) = bytes[start * N..][..count * N].as_chunks::<N>();
-                for (value, raw) in out.iter_mut().zip(numbers) {
-                    *value = self.value(number(*raw));
-                }
-            }
-            Arrangement::BigEndian => {
-                let (numbers, _) = bytes[start * N..][..count * N].as_chunks::<N>();
-                for (value, raw) in out.iter_mut().zip(numbers) {
-                    let mut raw = *raw;
-                    raw.reverse();
-                    *value = self.value(number(raw));
-                }
-            }
+        match self.number {
+            Number::I8 => numbers(bytes, place, out, |b: [u8; 1]| value(i8::from_le_bytes(b).into())),
+            Number::U8 => numbers(bytes, place, out, |b: [u8; 1]| value(b[0].into())),
+            Number::I16 => numbers(bytes, place, out, |b| value(i16::from_le_bytes(b).into())),
+            Number::U16 => numbers(bytes, place, out, |b| value(u16::from_le_bytes(b).into())),
+            Number::I32 => numbers(bytes, place, out, |b| value(i32::from_le_bytes(b).into())),
+            Number::U32 => numbers(bytes, place, out, |b| value(u32::from_le_bytes(b).into())),
+            Number::I64 => numbers(bytes, place, out, |b| value(i64::from_le_bytes(b) as f64)),
+            Number::U64 => numbers(bytes, place, out, |b| value(u64::from_le_bytes(b) as f64)),
+            Number::F32 => numbers(bytes, place, out, |b| value(f32::from_le_bytes(b).into())),
+            Number::F64 => numbers(bytes, place, out, |b| value(f64::from_le_bytes(b))),
         }
     }
 
     /// `((stored * scale + offset) * factor + offset)`, in float64, rounded once.
     #[inline(always)]
     fn value(&self, stored: f64) -> f32 {
-        // NaN fails the comparisons, and so becomes the one NaN that stands for missing.
-        let good = stored >= self.low && stored <= self.high;
-        let named = stored == self.missing[0] || stored == self.missing[1];
-        if !good || named || (!self.more_missing.is_empty() && self.more_missing.contains(&stored)) {
-            f32::NAN
-        } else {
-            self.conversion.apply(self.scale.apply(stored)) as f32
+        // NaN fails the comparisons, and so becomes the one NaN that stands for missing. All are made, whatever the
+        // first ones say: without branches the loop around runs in SIMD.
+        let good = (stored >= self.low) & (stored <= self.high);
+        let named = (stored == self.missing[0]) | (stored == self.missing[1]);
+        let value = self.conversion.apply(self.scale.apply(stored)) as f32;
+        if good & !named { value } else { f32::NAN }
+    }
+
+    /// As [`value`](Self::value), where more than two numbers mean "missing".
+    fn value_among_many(&self, stored: f64) -> f32 {
+        if self.more_missing.contains(&stored) { f32::NAN } else { self.value(stored) }
+    }
+}
+
+/// A float32 as it is stored, or the one NaN that stands for missing. An offset of zero turns -0 into 0, as it does in
+/// float64.
+#[inline(always)]
+fn value_or_missing(stored: f32, missing: [f32; 2]) -> f32 {
+    let named = stored == missing[0] || stored == missing[1];
+    if named || stored.is_nan() { f32::NAN } else { stored + 0.0 }
+}
+
+/// Decodes `out.len()` numbers; `value` makes a value from the little-endian bytes of one.
+#[inline(always)]
+fn numbers<const N: usize>(
+    bytes: &[u8],
+    (how, start, stride): (Arrangement, usize, usize),
+    out: &mut [f32],
+    value: impl Fn([u8; N]) -> f32,
+) {
+    if stride != 1 {
+        for (n, out) in out.iter_mut().enumerate() {
+            *out = value(one(bytes, how, start + n * stride));
+        }
+        return;
+    }
+    let count = out.len();
+    match how {
+        Arrangement::Shuffled => {
+            // One stream per byte of the number; the loop over them is unrolled, so that it runs in SIMD.
+            let whole = bytes.len() / N;
+            let streams: [&[u8]; N] = std::array::from_fn(|k| &bytes[k * whole + start..][..count]);
+            for (n, out) in out.iter_mut().enumerate() {
+                *out = value(std::array::from_fn(|k| streams[k][n]));
+            }
+        }
+        Arrangement::LittleEndian => {
+            let (numbers, _) = bytes[start * N..][..count * N].as_chunks::<N>();
+            for (out, raw) in out.iter_mut().zip(numbers) {
+                *out = value(*raw);
+            }
+        }
+        Arrangement::BigEndian => {
+            let (numbers, _) = bytes[start * N..][..count * N].as_chunks::<N>();
+            for (out, raw) in out.iter_mut().zip(numbers) {
+                let mut raw = *raw;
+                raw.reverse();
+                *out = value(raw);
+            }
         }
     }
 }
@@ -148,6 +190,7 @@ mod tests {
             high: f64::INFINITY,
             missing: [nth(0), nth(1)],
             more_missing: missing.iter().skip(2).copied().collect(),
+            plain: None,
         }
     }
 
@@ -182,15 +225,33 @@ mod tests {
 
     #[test]
     fn floats_without_packing_keep_their_bits_and_any_nan_is_missing() {
-        let mut decoder = decoder(Number::F32, &[-999.0]);
-        (decoder.scale, decoder.low) = (Linear::IDENTITY, f64::NEG_INFINITY);
-        let stored = [1.1_f32, -0.0, f32::from_bits(0x7fc0_1234), -999.0, 1e-40, f32::MAX];
+        let mut wide = decoder(Number::F32, &[-999.0, 1e300]);
+        (wide.scale, wide.low) = (Linear::IDENTITY, f64::NEG_INFINITY);
+        let direct = wide.clone().seen_through();
+        // 1e300 is no float32: infinity, to which it would be rounded, is a value.
+        assert!(matches!(direct.plain, Some([missing, none]) if missing == -999.0 && none.is_nan()));
+        let stored = [1.1_f32, -0.0, f32::from_bits(0x7fc0_1234), -999.0, 1e-40, f32::MAX, f32::INFINITY];
         let bytes: Vec<u8> = stored.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let mut out = [0.0; 6];
-        decoder.decode(&shuffle(&bytes, 4), Arrangement::Shuffled, 0, 1, &mut out);
         let nan = f32::NAN.to_bits();
-        let expected = [stored[0].to_bits(), 0, nan, nan, stored[4].to_bits(), stored[5].to_bits()];
         // Adding an offset of zero turns -0 into 0, in whichever way it is read.
-        assert_eq!(out.map(f32::to_bits), expected);
+        let mut expected = stored.map(f32::to_bits);
+        (expected[1], expected[2], expected[3]) = (0, nan, nan);
+        for decoder in [wide, direct] {
+            let mut out = [0.0; 7];
+            decoder.decode(&shuffle(&bytes, 4), Arrangement::Shuffled, 0, 1, &mut out);
+            assert_eq!(out.map(f32::to_bits), expected);
+        }
+    }
+
+    #[test]
+    fn floats_with_a_unit_a_range_or_many_names_for_missing_are_not_taken_as_they_are() {
+        let mut decoder = decoder(Number::F32, &[]);
+        (decoder.scale, decoder.low) = (Linear::IDENTITY, f64::NEG_INFINITY);
+        assert!(decoder.clone().seen_through().plain.is_some());
+        assert!(Decoder { low: 0.0, ..decoder.clone() }.seen_through().plain.is_none());
+        assert!(Decoder { more_missing: vec![7.0], ..decoder.clone() }.seen_through().plain.is_none());
+        assert!(Decoder { number: Number::I32, ..decoder.clone() }.seen_through().plain.is_none());
+        let celsius = Linear { factor: 1.0, offset: 100.0 };
+        assert!(Decoder { conversion: celsius, ..decoder }.seen_through().plain.is_none());
     }
 }
