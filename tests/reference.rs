@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use wxsim::device::cpu::Cpu;
 use wxsim::device::{
-    Above, ArenaPlan, Boundary, Cell, CellGradients, Convolution, Device, Edge, Edges, Loss, Placement, Real,
-    Slot, Write,
+    Above, ArenaPlan, Boundary, Cell, CellGradients, Channel, Convolution, Device, Edge, Edges, Loss,
+    Placement, Real, Slot, Write,
 };
 use wxsim::model::{Architecture, Geometry, Network, Purpose, gate_channel};
 
@@ -156,7 +156,7 @@ fn one_cell<T: Real>(tolerance: f64) {
     let of_x = Convolution { images, rows, columns, inputs, outputs: 4 * hidden, kernel: 3 };
     let of_h = Convolution { inputs: hidden, kernel: 1, ..of_x };
     let edges = Edges { periodic: false, rows: [Edge::Replicate; 2] };
-    let map = edges.map(images, rows, columns, 1, &[false; 2]).unwrap();
+    let map = edges.map(images, rows, columns, 1, &[Channel::centre(false); 2]).unwrap();
 
     let mut plan = ArenaPlan::default();
     let mut slot = |len| plan.slot(len);

@@ -14,7 +14,7 @@ mod operations;
 mod real;
 
 pub use arena::{ArenaPlan, Slot};
-pub use boundary::{Boundary, Edge, Edges, HaloMap};
+pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
 

@@ -7,8 +7,8 @@ use super::architecture::{Architecture, GATES, Geometry};
 use super::parameters::{self, Parameter, Weights};
 use super::random::Stream;
 use crate::device::{
-    Above, ArenaPlan, Boundary, Cell, Convolution, Device, HaloMap, LayerNorm, Placement, Readout, Real,
-    Slot, Write,
+    Above, ArenaPlan, Boundary, Cell, Channel, Convolution, Device, HaloMap, LayerNorm, Placement, Readout,
+    Real, Slot, Write,
 };
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
@@ -171,7 +171,7 @@ impl<T: Real> Network<T> {
         let inner = batch * rows * columns;
         let padded = batch * (rows + 2 * halo) * (columns + 2 * halo);
         let edges = geometry.edges(architecture.patch);
-        let map = |images, odd: &[bool]| edges.map(images, rows, columns, halo, odd);
+        let map = |images, channels: &[Channel]| edges.map(images, rows, columns, halo, channels);
         let convolution =
             |inputs, outputs, kernel| Convolution { images: batch, rows, columns, inputs, outputs, kernel };
 
@@ -191,7 +191,8 @@ impl<T: Real> Network<T> {
                 Some(below) if !dropout => below.h,
                 _ => Series::plan(arena, steps, padded * inputs),
             };
-            let odd = if l == 0 { input_parities(architecture, geometry) } else { vec![false; inputs] };
+            let even = Channel::centre(false);
+            let read = if l == 0 { input_channels(architecture, geometry) } else { vec![even; inputs] };
             let channels = GATES * hidden;
             let mut normalisation =
                 |each| architecture.layer_norm.then(|| Series::plan(arena, steps, inner * each));
@@ -207,9 +208,9 @@ impl<T: Real> Network<T> {
                 factors: dropout.then(|| arena.slot(batch * hidden)),
                 input: convolution(inputs, channels, architecture.kernel),
                 recurrent: convolution(hidden, channels, architecture.kernel),
-                x_map: map(batch, &odd)?,
-                x_warm_map: map(warm * batch, &odd)?,
-                h_map: map(batch, &vec![false; hidden])?,
+                x_map: map(batch, &read)?,
+                x_warm_map: map(warm * batch, &read)?,
+                h_map: map(batch, &vec![even; hidden])?,
                 dc: backward(arena, inner * hidden),
                 dx: Series { slot: part(dx[l % 2], warm * padded * inputs), each: padded * inputs },
                 dh: part(dh, padded * hidden),
@@ -449,12 +450,15 @@ impl<T: Real> Network<T> {
     }
 }
 
-/// Parities of the first layer's input channels.
-fn input_parities(architecture: &Architecture, geometry: &Geometry) -> Vec<bool> {
-    let mut odd: Vec<bool> =
-        geometry.odd.iter().flat_map(|&odd| std::iter::repeat_n(odd, architecture.patch_points())).collect();
-    odd.resize(architecture.inputs(), false);
-    odd
+/// How the first layer's input channels behave at the edges.
+fn input_channels(architecture: &Architecture, geometry: &Geometry) -> Vec<Channel> {
+    let mut channels: Vec<Channel> = geometry
+        .odd
+        .iter()
+        .flat_map(|&odd| std::iter::repeat_n(Channel::centre(odd), architecture.patch_points()))
+        .collect();
+    channels.resize(architecture.inputs(), Channel::centre(false));
+    channels
 }
 
 #[cfg(test)]

@@ -8,15 +8,21 @@ const WORTH_A_THREAD: usize = 1 << 14;
 
 pub(super) fn fill<T: Real>(threads: &Threads, map: &HaloMap, x: &mut [T]) {
     each_image(threads, map, x, |image| {
-        for &(to, from, across) in &map.copies {
-            let (to, from) = (to as usize * map.channels, from as usize * map.channels);
-            image.copy_within(from..from + map.channels, to);
-            if across {
-                for (value, &odd) in image[to..to + map.channels].iter_mut().zip(&map.odd) {
-                    if odd {
-                        *value = -*value;
+        for part in &map.parts {
+            let (first, count) = (part.channels.start, part.channels.len());
+            for &(to, from, across) in &part.copies {
+                let (to, from) = (to as usize * map.channels + first, from as usize * map.channels + first);
+                image.copy_within(from..from + count, to);
+                if across {
+                    for (value, &odd) in image[to..to + count].iter_mut().zip(&part.odd) {
+                        if odd {
+                            *value = -*value;
+                        }
                     }
                 }
+            }
+            for &to in &part.zeros {
+                image[to as usize * map.channels + first..][..count].fill(T::default());
             }
         }
     });
@@ -24,11 +30,17 @@ pub(super) fn fill<T: Real>(threads: &Threads, map: &HaloMap, x: &mut [T]) {
 
 pub(super) fn adjoint<T: Real>(threads: &Threads, map: &HaloMap, dx: &mut [T]) {
     each_image(threads, map, dx, |image| {
-        for &(to, from, across) in &map.copies {
-            let (to, from) = (to as usize * map.channels, from as usize * map.channels);
-            for channel in 0..map.channels {
-                let gradient = std::mem::take(&mut image[to + channel]);
-                image[from + channel] += if across && map.odd[channel] { -gradient } else { gradient };
+        for part in &map.parts {
+            let (first, count) = (part.channels.start, part.channels.len());
+            for &(to, from, across) in &part.copies {
+                let (to, from) = (to as usize * map.channels + first, from as usize * map.channels + first);
+                for channel in 0..count {
+                    let gradient = std::mem::take(&mut image[to + channel]);
+                    image[from + channel] += if across && part.odd[channel] { -gradient } else { gradient };
+                }
+            }
+            for &to in &part.zeros {
+                image[to as usize * map.channels + first..][..count].fill(T::default());
             }
         }
     });
@@ -37,8 +49,12 @@ pub(super) fn adjoint<T: Real>(threads: &Threads, map: &HaloMap, dx: &mut [T]) {
 fn each_image<T: Real>(threads: &Threads, map: &HaloMap, x: &mut [T], work: impl Fn(&mut [T]) + Sync + Send) {
     let len = map.cells * map.channels;
     assert_eq!(x.len(), map.images * len, "the halo map is for {} images of {len}", map.images);
-    assert_eq!(map.odd.len(), map.channels, "one parity for each channel");
-    if map.copies.len() * map.channels * map.images < WORTH_A_THREAD {
+    let copied: usize = map.parts.iter().map(|part| part.copies.len() * part.channels.len()).sum();
+    assert!(
+        map.parts.iter().all(|part| part.odd.len() == part.channels.len()),
+        "one parity for each channel"
+    );
+    if copied * map.images < WORTH_A_THREAD {
         x.chunks_mut(len).for_each(work);
     } else {
         threads.chunks(x, len, |_, image| work(image));
@@ -47,6 +63,7 @@ fn each_image<T: Real>(threads: &Threads, map: &HaloMap, x: &mut [T], work: impl
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::HaloPart;
     use super::*;
 
     /// A row of three cells with one halo cell on each side; the left one wraps, the right one is a mirror.
@@ -55,8 +72,12 @@ mod tests {
             images: 2,
             cells: 5,
             channels: 2,
-            copies: vec![(0, 3, false), (4, 3, true)],
-            odd: vec![false, true],
+            parts: vec![HaloPart {
+                channels: 0..2,
+                odd: vec![false, true],
+                copies: vec![(0, 3, false), (4, 3, true)],
+                zeros: Vec::new(),
+            }],
         }
     }
 
