@@ -10,11 +10,13 @@
 mod arena;
 mod boundary;
 pub mod cpu;
+mod flow;
 mod operations;
 mod real;
 
 pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
+pub use flow::{Biharmonic, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
 
@@ -123,4 +125,10 @@ pub trait Device<T: Real>: Send {
     fn scale(&mut self, x: Slot, factor: f64);
     /// `x = x + weight * (target - x)`
     fn lerp(&mut self, x: Slot, target: Slot, weight: f64);
+    /// `x = (1 - weight) x + weight * target` with a weight for each number; where it is 1, x is not looked at.
+    fn relax(&mut self, x: Slot, target: Slot, weights: Slot);
+
+    /// The halos of x are filled.
+    fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput);
+    fn biharmonic(&mut self, damping: &Biharmonic);
 }

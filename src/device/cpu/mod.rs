@@ -3,10 +3,13 @@
 //! Every operation splits its work the same way whatever the number of threads, so that results are equal bit for bit
 //! with one thread or many.
 
+mod biharmonic;
 mod cell;
 mod convolution;
 mod direct;
 mod fields;
+mod flow;
+mod flow_rows;
 mod halo;
 mod instructions;
 mod layer_norm;
@@ -24,8 +27,8 @@ mod winograd;
 pub use instructions::Instructions;
 
 use super::{
-    Above, AdamW, ArenaPlan, Cell, CellGradients, Convolution, Device, HaloMap, LayerNorm, Loss, Placement,
-    Readout, Real, Slot, Write,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Device, Flow, FlowOutput, HaloMap,
+    LayerNorm, Loss, Placement, Readout, Real, Slot, Triple, Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -38,7 +41,9 @@ pub struct Cpu<T: Real> {
     threads: Threads,
     instructions: Instructions,
     prepared: Prepared,
-    workspace: Workspace,
+    workspace: Workspace<f32>,
+    /// Work rows of stencils.
+    rows: Workspace<T>,
 }
 
 impl<T: Real> Cpu<T> {
@@ -57,6 +62,7 @@ impl<T: Real> Cpu<T> {
             instructions,
             prepared: Prepared::default(),
             workspace: Workspace::default(),
+            rows: Workspace::default(),
         })
     }
 
@@ -252,6 +258,35 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn lerp(&mut self, x: Slot, target: Slot, weight: f64) {
         let ([target], [x]) = self.arena.views([target], [x]);
         optimiser::lerp(&self.threads, self.instructions, x, target, weight);
+    }
+
+    fn relax(&mut self, x: Slot, target: Slot, weights: Slot) {
+        let ([target, weights], [x]) = self.arena.views([target, weights], [x]);
+        optimiser::relax(&self.threads, self.instructions, x, target, weights);
+    }
+
+    fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput) {
+        let none = Triple { u: Slot::EMPTY, v: Slot::EMPTY, h: Slot::EMPTY };
+        let (base, next, sum) = match *output {
+            FlowOutput::Stage { base, next, sum, .. } => (base, next, sum),
+            FlowOutput::Last { x, sum, .. } => (sum, x, none),
+            FlowOutput::Tendency(k) | FlowOutput::Nonlinear(k) | FlowOutput::Rotational(k) => (none, k, none),
+        };
+        let b = slot_or_empty(flow.b);
+        let ([u, v, h, table, f, b, base_u, base_v, base_h], [next_u, next_v, next_h, sum_u, sum_v, sum_h]) =
+            self.arena.views(
+                [x.u, x.v, x.h, flow.table, flow.f, b, base.u, base.v, base.h],
+                [next.u, next.v, next.h, sum.u, sum.v, sum.h],
+            );
+        let inputs = flow::Inputs { u, v, h, table, f, b, base: [base_u, base_v, base_h] };
+        let outputs = flow::Outputs { next: [next_u, next_v, next_h], sum: [sum_u, sum_v, sum_h] };
+        let work = self.rows.numbers(flow::blocks(flow, self.threads.count()).1);
+        flow::flow(&self.threads, self.instructions, flow, output, &inputs, outputs, work);
+    }
+
+    fn biharmonic(&mut self, damping: &Biharmonic) {
+        let ([x], [to]) = self.arena.views([damping.x], [damping.to]);
+        biharmonic::biharmonic(&self.threads, self.instructions, damping, x, to);
     }
 }
 

@@ -105,3 +105,27 @@ vectorised! {
         x.iter_mut().zip(target).for_each(|(x, &target)| *x += weight * (target - *x));
     }
 }
+
+pub(super) fn relax<T: Real>(
+    threads: &Threads,
+    instructions: Instructions,
+    x: &mut [T],
+    target: &[T],
+    weights: &[T],
+) {
+    assert!(target.len() == x.len() && weights.len() == x.len(), "a target and a weight for each number");
+    threads.chunks(x, CHUNK, |task, x| {
+        let range = task * CHUNK..task * CHUNK + x.len();
+        relax_chunk(instructions, x, &target[range.clone()], &weights[range]);
+    });
+}
+
+vectorised! {
+    fn relax_chunk<T: Real>(x: &mut [T], target: &[T], weights: &[T]) {
+        let one = T::of(1.0);
+        for ((x, &target), &weight) in x.iter_mut().zip(target).zip(weights) {
+            let moved = (one - weight) * *x + weight * target;
+            *x = if weight == one { target } else { moved };
+        }
+    }
+}

@@ -142,14 +142,19 @@ impl<T: Real> Drop for Arena<T> {
 }
 
 /// Working memory of operations that need more than a cache holds: grows to the largest of them.
-#[derive(Default)]
-pub(super) struct Workspace {
-    arena: Arena<f32>,
+pub(super) struct Workspace<T: Real> {
+    arena: Arena<T>,
 }
 
-impl Workspace {
+impl<T: Real> Default for Workspace<T> {
+    fn default() -> Self {
+        Self { arena: Arena::default() }
+    }
+}
+
+impl<T: Real> Workspace<T> {
     /// `len` numbers, whose content is what some earlier operation left.
-    pub fn numbers(&mut self, len: usize) -> &mut [f32] {
+    pub fn numbers(&mut self, len: usize) -> &mut [T] {
         if self.arena.elements < len {
             self.arena = Arena::default();
             self.arena = Arena::working(len);

@@ -4,10 +4,10 @@
 /// once for each set, and the compiler turns its loops into vectors of that set's width. Nothing here fuses
 /// multiplication and addition, so that all three give the same bits.
 macro_rules! vectorised {
-    ($(#[$doc:meta])* fn $name:ident<T: Real>($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
+    ($(#[$doc:meta])* $visibility:vis fn $name:ident<T: Real>($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
-        fn $name<T: Real>(instructions: Instructions, $($argument: $type),*) $(-> $result)? {
+        $visibility fn $name<T: Real>(instructions: Instructions, $($argument: $type),*) $(-> $result)? {
             #[allow(clippy::too_many_arguments)]
             #[inline(always)]
             fn body<T: Real>($($argument: $type),*) $(-> $result)? $body

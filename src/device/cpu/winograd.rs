@@ -200,7 +200,7 @@ pub(super) fn forward(
     (x, u): (&[f32], &[f32]),
     y: &mut [f32],
     write: Write,
-    workspace: &mut Workspace,
+    workspace: &mut Workspace<f32>,
 ) {
     /// Tasks that keep any usual number of threads busy.
     const TASKS: usize = 8;

@@ -64,7 +64,7 @@ pub(in super::super) fn input_gradient(
     t: &Tiling,
     (dy, u): (&[f32], &[f32]),
     dx: &mut [f32],
-    workspace: &mut Workspace,
+    workspace: &mut Workspace<f32>,
 ) {
     let (points, panels) = (t.points(), s.inputs.div_ceil(set.panel()));
     let pass = Pass { set, s, t };
@@ -191,7 +191,7 @@ pub(in super::super) fn weight_gradient(
     t: &Tiling,
     (x, dy): (&[f32], &[f32]),
     dw: &mut [f32],
-    workspace: &mut Workspace,
+    workspace: &mut Workspace<f32>,
 ) {
     /// Sums of a panel of outputs that stay in the second cache, beside the transforms of some tiles.
     const NEAR: usize = 3 << 16;
@@ -224,7 +224,7 @@ impl Pass<'_> {
         &self,
         threads: &Threads,
         (x, dy): (&[f32], &[f32]),
-        workspace: &mut Workspace,
+        workspace: &mut Workspace<f32>,
     ) -> Shared {
         /// Enough for any usual number of threads, times the panels.
         const PARTS: usize = 8;
@@ -294,7 +294,7 @@ impl Pass<'_> {
         &self,
         threads: &Threads,
         (x, dy): (&[f32], &[f32]),
-        workspace: &mut Workspace,
+        workspace: &mut Workspace<f32>,
     ) -> Shared {
         let Pass { set, s, t } = *self;
         let (points, tiles) = (t.points(), s.images * t.tiles());
