@@ -122,6 +122,25 @@ impl Climatology {
         Ok(())
     }
 
+    /// The climatology of some of the channels, in the order given.
+    pub fn select(&self, channels: &[usize]) -> Result<Self> {
+        let [lat, lon, channel] = self.shape();
+        if let Some(unknown) = channels.iter().find(|c| **c >= channel) {
+            return Err(Error::run(format!("a climatology of {channel} channels has none numbered {unknown}")));
+        }
+        let shape = [lat, lon, channels.len()];
+        let pick = |fields: &BTreeMap<u32, Vec<f32>>| {
+            let points = |field: &[f32]| -> Vec<f32> {
+                field.chunks_exact(channel).flat_map(|point| channels.iter().map(|&c| point[c])).collect()
+            };
+            fields.iter().map(|(&seconds, field)| (seconds, points(field))).collect()
+        };
+        Ok(match self {
+            Self::Harmonic(h) => Self::Harmonic(Harmonic { shape, coefficients: pick(&h.coefficients) }),
+            Self::Window(w) => Self::Window(Window { shape, days: w.days, means: pick(&w.means) }),
+        })
+    }
+
     /// The climatology as arrays: `seconds` (of the day) and `harmonic` or `window`, stacked in that order.
     pub fn to_arrays(&self) -> Arrays {
         let (name, leading, fields) = match self {

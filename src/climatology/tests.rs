@@ -128,3 +128,29 @@ fn arrays_give_the_same_climatology_and_damaged_ones_an_error() {
         assert!(Climatology::from_arrays(&Arrays::new()).is_err());
     }
 }
+
+#[test]
+fn some_channels_are_the_same_as_before() {
+    for kind in [ClimatologyKind::Harmonic, ClimatologyKind::Window] {
+        let states = days("2000-01-01T12", 731).map(|valid| {
+            let x = wave(valid) as f32;
+            (valid, vec![x, 2.0 * x, 3.0 * x])
+        });
+        // Three columns of one channel are, to the arrays, one column of three.
+        let whole = fit(kind, 3, states).unwrap();
+        let arrays = whole.to_arrays().into_iter().map(|(name, (mut shape, values))| {
+            if shape.len() == 5 {
+                shape = vec![shape[0], shape[1], 1, 1, 3];
+            }
+            (name, (shape, values))
+        });
+        let whole = Climatology::from_arrays(&arrays.collect()).unwrap();
+        let part = whole.select(&[2, 0]).unwrap();
+        let valid = days("2003-07-01T12", 1).next().unwrap();
+        let (mut all, mut some) = ([0.0; 3], [0.0; 2]);
+        whole.evaluate(valid, &mut all).unwrap();
+        part.evaluate(valid, &mut some).unwrap();
+        assert_eq!(some, [all[2], all[0]]);
+        assert!(whole.select(&[3]).is_err());
+    }
+}

@@ -7,6 +7,7 @@
 
 mod baselines;
 mod bootstrap;
+mod calibration;
 mod gates;
 mod metrics;
 mod plan;
@@ -19,6 +20,7 @@ mod sums;
 
 pub use baselines::{ClimatologyForecast, DampedCoefficients, DampedFit, DampedPersistence, Persistence};
 pub use bootstrap::BootstrapPlan;
+pub use calibration::{Calibration, CalibrationFit};
 pub use gates::{Bound, Gate, Passage, demand};
 pub use plan::{Baseline, VerifyPlan};
 pub use scores::{Difference, Score, Scores, Spectrum, WHOLE_GRID};
