@@ -45,3 +45,14 @@ pub fn run(cli: &Cli) -> Result<()> {
         Command::Man(args) => commands::shell::man_pages(args),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+}

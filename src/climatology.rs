@@ -126,7 +126,9 @@ impl Climatology {
     pub fn select(&self, channels: &[usize]) -> Result<Self> {
         let [lat, lon, channel] = self.shape();
         if let Some(unknown) = channels.iter().find(|c| **c >= channel) {
-            return Err(Error::run(format!("a climatology of {channel} channels has none numbered {unknown}")));
+            return Err(Error::run(format!(
+                "a climatology of {channel} channels has none numbered {unknown}"
+            )));
         }
         let shape = [lat, lon, channels.len()];
         let pick = |fields: &BTreeMap<u32, Vec<f32>>| {

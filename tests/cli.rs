@@ -272,6 +272,58 @@ fn a_run_is_trained_once_forecasts_from_fitting_analyses_and_is_scored() {
 }
 
 #[test]
+fn a_training_span_too_short_for_a_climatology_leaves_out_what_needs_one() {
+    let folder = workplace();
+    let here = folder.path();
+    succeeds(here, &["train", "c.toml"]);
+    let verify = ["verify", "--model", "runs/c", "--lead", "12h"];
+    let output = succeeds(here, &verify);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stderr.contains("do not cover the year") && stderr.contains("left out: climatology"), "{stderr}");
+    assert!(stdout.contains("persistence") && stdout.contains("no anomaly correlation"), "{stdout}");
+    // 16 dates from the 9th on; the last one has no later analysis inside the span.
+    assert!(
+        stdout.contains(" 15 initial times") && stderr.contains("15 initial times in"),
+        "{stdout}{stderr}"
+    );
+    succeeds(here, &[&verify[..], &["--baseline", "persistence"]].concat());
+    let asked = [&verify[..], &["--baseline", "persistence,damped"]].concat();
+    is_refused(here, &asked, &["damped persistence has to be fitted", "do not cover the year"]);
+}
+
+#[test]
+fn a_lead_beyond_the_forecasts_and_forecasts_without_truth_are_named() {
+    let folder = workplace();
+    let here = folder.path();
+    succeeds(here, &["train", "c.toml"]);
+    let forecast = ["forecast", "--model", "runs/c", "--out", "f", "--init-time"];
+    succeeds(here, &[&forecast[..], &["2000-01-09..2000-01-13"]].concat());
+    let mut files: Vec<String> = std::fs::read_dir(here.join("f"))
+        .unwrap()
+        .map(|file| format!("f/{}", file.unwrap().file_name().into_string().unwrap()))
+        .collect();
+    files.sort();
+    let verify = |files: &[String], more: &[&str]| -> Vec<String> {
+        let first = ["verify", "c.toml"].map(String::from).to_vec();
+        [first, files.to_vec(), more.iter().map(|m| m.to_string()).collect()].concat()
+    };
+    let refused = |arguments: Vec<String>, says: &str| {
+        is_refused(here, &arguments.iter().map(String::as_str).collect::<Vec<_>>(), &[says]);
+    };
+    refused(verify(&files, &["--lead", "1d"]), "--lead 1d lies beyond the forecasts, which end at 12h");
+    refused(verify(&files[15..], &[]), "none of 1 forecasts has an analysis to be held against");
+    let arguments = verify(&files, &[]);
+    let output = succeeds(here, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(text(&output.stderr).contains("1 of 16 forecasts have no analysis"), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(" 15 initial times"), "{}", text(&output.stdout));
+    // A network beside files that end earlier: only common leads count, and that is said.
+    let mut both = verify(&files, &["--model", "runs/c", "--lead", "18h"]);
+    both.remove(1);
+    let output = succeeds(here, &both.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(text(&output.stderr).contains("forecasts of forecast end at 12h"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn verify_without_forecasts_and_plot_of_an_unknown_variable_say_what_there_is() {
     let folder = workplace();
     is_refused(folder.path(), &["verify", "c.toml"], &["there is nothing to verify", "name forecast files"]);

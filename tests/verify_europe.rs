@@ -102,8 +102,11 @@ fn europe_scores(folder: &Path) -> Scores {
         score(usual_forecast, &comparer, &mut analyses, &usual),
         score(damped_forecast, &comparer, &mut analyses, &usual),
     ];
-    let headline =
-        Headline { climatology: Some("harmonic".into()), test_span: "2008-10-19..2011-01-01".into() };
+    let headline = Headline {
+        climatology: Some("harmonic".into()),
+        test_span: "2008-10-19..2011-01-01".into(),
+        notes: Vec::new(),
+    };
     let bootstrap = BootstrapPlan { resamples: 100, ..BootstrapPlan::default() };
     summarise(&comparer, &competitors, &bootstrap, &headline).unwrap()
 }

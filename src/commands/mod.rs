@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod bench_io;
+mod candidates;
 pub mod config;
 pub mod forecast;
 pub mod index_file;
@@ -17,5 +18,6 @@ mod scoring;
 pub mod prepare;
 pub mod shell;
 pub mod verify;
+mod verify_data;
 pub mod train;
 mod training_log;

@@ -56,6 +56,8 @@ fn maps(example: &Example) -> Vec<MapSet> {
     let mut maps = Vec::new();
     for (channel, quantity) in layout.quantities.iter().enumerate().take(MOST_QUANTITIES) {
         for (lead, forecast, truth) in &chosen {
+            // The forecast may hold fewer quantities than the analysis.
+            let Some(there) = truth.layout.quantities.iter().position(|q| q == quantity) else { continue };
             maps.push(MapSet {
                 quantity: quantity.clone(),
                 units: quantity.variable().map_or_else(String::new, |v| v.units.to_string()),
@@ -63,7 +65,7 @@ fn maps(example: &Example) -> Vec<MapSet> {
                 init: example.init,
                 lead: LeadTime { seconds: lead.seconds },
                 forecast: forecast.channel(channel).iter().copied().collect(),
-                truth: truth.channel(channel).iter().copied().collect(),
+                truth: truth.channel(there).iter().copied().collect(),
             });
         }
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::climatology::Climatology;
-use crate::error::{Context, Error, Result};
-use crate::field::{Layout, State};
+use crate::error::{Context, Result};
+use crate::field::State;
 use crate::forecast::{Analyses, rollout};
 use crate::io::forecast_file;
 use crate::preprocess::Span;
@@ -14,24 +14,21 @@ use crate::stepper::Stepper;
 use crate::time::{InitTime, LeadTime, ValidTime, valid_time};
 use crate::verify::{Comparer, Competitor, Role, Statistics};
 
-use super::progress::Progress;
-
-/// Makes the forecast from the input frames of an initial time and hands its states on, lead by lead; the number is how
-/// many steps are wanted.
-pub type Forecaster = Box<dyn FnMut(&[State], usize, &mut Taker<'_>) -> Result<()>>;
-type Taker<'a> = dyn FnMut(LeadTime, &State) -> Result<()> + 'a;
+/// Makes the forecast from the input frames of an initial time and hands its states on, lead by lead, each with the number
+/// of the competitor that it belongs to; the number given is how many steps are wanted.
+pub type Forecaster<'s> = Box<dyn FnMut(&[State], usize, &mut Taker<'_>) -> Result<()> + 's>;
+type Taker<'a> = dyn FnMut(usize, LeadTime, &State) -> Result<()> + 'a;
 
 /// Where the forecasts of a competitor come from.
-pub enum Source {
-    Stepper(Forecaster),
+pub enum Source<'s> {
+    Stepper(Forecaster<'s>),
     Files(BTreeMap<InitTime, PathBuf>),
 }
 
-/// Who takes part.
-pub struct Entrant {
-    pub name: String,
-    pub role: Role,
-    pub source: Source,
+/// Who takes part: one competitor, or several that are made by one run.
+pub struct Entrant<'s> {
+    pub competitors: Vec<(String, Role)>,
+    pub source: Source<'s>,
 }
 
 /// One forecast in full, to look at.
@@ -43,28 +40,35 @@ pub struct Example {
 
 /// What forecasts are held against.
 pub struct Scoring {
-    pub comparer: Comparer,
-    pub truth: Analyses,
-    pub climatology: Option<Arc<Climatology>>,
+    pub comparer: Arc<Comparer>,
+    truth: Analyses,
+    climatology: Option<Arc<Climatology>>,
     /// Initial and valid times must lie in it.
-    pub span: Span,
-    pub step: LeadTime,
+    span: Span,
+    step: LeadTime,
     /// The longest lead that counts.
-    pub lead: LeadTime,
+    lead: LeadTime,
     /// The climatology of dates that come again.
     usual: BTreeMap<ValidTime, Arc<Vec<f32>>>,
 }
 
-/// Any stepper as a forecaster; it is given as many of the last input frames as it wants.
-pub fn forecaster<S: Stepper + 'static>(mut stepper: S) -> Forecaster {
-    Box::new(move |frames, steps, take| {
-        let wanted = stepper.info().input_frames.min(frames.len());
-        let step = stepper.info().step;
-        for (n, state) in rollout(&mut stepper, &frames[frames.len() - wanted..], steps)?.enumerate() {
-            take(step.times(n), &state?)?;
-        }
-        Ok(())
-    })
+impl<'s> Entrant<'s> {
+    /// Any stepper; it is given as many of the last input frames as it wants.
+    pub fn stepper<S: Stepper + 's>(name: String, role: Role, mut stepper: S) -> Self {
+        let forecaster: Forecaster = Box::new(move |frames, steps, take| {
+            let wanted = stepper.info().input_frames.min(frames.len());
+            let step = stepper.info().step;
+            for (n, state) in rollout(&mut stepper, &frames[frames.len() - wanted..], steps)?.enumerate() {
+                take(0, step.times(n), &state?)?;
+            }
+            Ok(())
+        });
+        Self { competitors: vec![(name, role)], source: Source::Stepper(forecaster) }
+    }
+
+    fn name(&self) -> &str {
+        self.competitors.first().map_or("nobody", |c| &c.0)
+    }
 }
 
 impl Scoring {
@@ -75,39 +79,43 @@ impl Scoring {
         span: Span,
         [step, lead]: [LeadTime; 2],
     ) -> Self {
+        let comparer = Arc::new(comparer);
         Self { comparer, truth, climatology, span, step, lead, usual: BTreeMap::new() }
     }
 
-    /// Scores all entrants at all initial times (ascending); the example is the first entrant's forecast from
+    /// Whether any of these leads counts from an initial time, and has an analysis.
+    pub fn has_truth(&self, init: InitTime, leads: impl IntoIterator<Item = LeadTime>) -> bool {
+        leads.into_iter().any(|lead| self.counts(init, lead) && self.truth.has(valid_time(init, lead)))
+    }
+
+    /// Scores all entrants at all initial times (ascending); the example is the first competitor's forecast from
     /// `shown`.
     pub fn run(
         &mut self,
-        mut entrants: Vec<Entrant>,
+        mut entrants: Vec<Entrant<'_>>,
         inits: &[InitTime],
         shown: InitTime,
+        mut advance: impl FnMut(),
     ) -> Result<(Vec<Competitor>, Example)> {
-        let mut statistics = vec![Statistics::default(); entrants.len()];
+        let mut statistics: Vec<Vec<Statistics>> =
+            entrants.iter().map(|e| vec![Statistics::default(); e.competitors.len()]).collect();
         let mut example = Example { init: shown, states: Vec::new() };
-        let usable = self.truth.usable();
-        let mut progress = Progress::new(inits.len(), "initial times");
         for &init in inits {
             self.usual = self.usual.split_off(&init.0);
-            let frames = match usable.binary_search(&init) {
-                Ok(_) => Some(self.truth.of(init)?),
-                Err(_) => None,
-            };
+            let frames = if self.truth.starts(init) { Some(self.truth.of(init)?) } else { None };
             for (index, (entrant, statistics)) in entrants.iter_mut().zip(&mut statistics).enumerate() {
+                let doing = format!("{}, forecast from {init}", entrant.name());
                 let mut kept = (index == 0 && init == shown).then_some(&mut example.states);
-                let mut take = |scoring: &mut Self, lead: LeadTime, state: &State| {
-                    scoring.take(statistics, init, lead, state, kept.as_deref_mut())
+                let mut take = |scoring: &mut Self, number: usize, lead: LeadTime, state: &State| {
+                    let kept = kept.as_deref_mut().filter(|_| number == 0);
+                    scoring.take(&mut statistics[number], init, lead, state, kept)
                 };
-                let doing = || format!("{}, forecast from {init}", entrant.name);
                 match &mut entrant.source {
                     Source::Stepper(forecaster) => {
                         let Some(frames) = &frames else { continue };
                         let steps = self.steps(init);
-                        forecaster(frames, steps, &mut |lead, state| take(self, lead, state))
-                            .context(doing)?;
+                        forecaster(frames, steps, &mut |number, lead, state| take(self, number, lead, state))
+                            .context(|| doing)?;
                     }
                     Source::Files(files) => {
                         let Some(path) = files.get(&init) else { continue };
@@ -115,22 +123,21 @@ impl Scoring {
                         for index in 0..file.leads().len() {
                             let lead = file.leads()[index];
                             if self.counts(init, lead) {
-                                let state = file.read(index)?.arranged(self.comparer.layout());
-                                take(self, lead, &state.context(|| path.display().to_string())?)
-                                    .context(doing)?;
+                                take(self, 0, lead, &file.read(index)?)
+                                    .context(|| format!("{doing}: {}", path.display()))?;
                             }
                         }
                     }
                 }
             }
-            progress.advance();
+            advance();
         }
-        progress.finish();
-        let competitors = entrants.into_iter().zip(statistics);
-        let competitors = competitors
-            .map(|(e, statistics)| Competitor { name: e.name, role: e.role, statistics })
-            .collect();
-        Ok((competitors, example))
+        let competitors = entrants.into_iter().map(|e| e.competitors).zip(statistics);
+        let competitors = competitors.flat_map(|(names, statistics)| {
+            let each = names.into_iter().zip(statistics);
+            each.map(|((name, role), statistics)| Competitor { name, role, statistics })
+        });
+        Ok((competitors.collect(), example))
     }
 
     /// Steps from here until the test span, or the wanted lead, ends.
@@ -179,52 +186,4 @@ impl Scoring {
         self.usual.insert(valid, values.clone());
         Ok(Some(values))
     }
-}
-
-/// Forecast files of one maker: one folder.
-pub struct ForecastSet {
-    pub name: String,
-    pub files: BTreeMap<InitTime, PathBuf>,
-    pub layout: Arc<Layout>,
-    /// The shortest lead after the analysis, and the longest.
-    pub leads: [LeadTime; 2],
-}
-
-/// Sorts forecast files by folder and initial time, reading nothing but their heads.
-pub fn forecast_sets(paths: &[PathBuf]) -> Result<Vec<ForecastSet>> {
-    let mut sets: BTreeMap<PathBuf, ForecastSet> = BTreeMap::new();
-    for path in paths {
-        let file = forecast_file::open(path)?;
-        let ahead = file.leads().iter().copied().filter(|l| l.seconds > 0);
-        let (Some(shortest), Some(longest)) = (ahead.clone().min(), ahead.max()) else {
-            return Err(Error::input(format!("{} looks nowhere ahead of its initial time", path.display())));
-        };
-        let folder = path.parent().unwrap_or(path).to_owned();
-        let set = sets.entry(folder).or_insert_with(|| ForecastSet {
-            name: String::new(),
-            files: BTreeMap::new(),
-            layout: file.layout().clone(),
-            leads: [shortest, longest],
-        });
-        set.leads = [set.leads[0].min(shortest), set.leads[1].max(longest)];
-        if let Some(twin) = set.files.insert(file.init(), path.clone()) {
-            return Err(Error::input(format!(
-                "{} and {} both start at {}",
-                twin.display(),
-                path.display(),
-                file.init()
-            ))
-            .hint("keep the forecasts of different models in different folders"));
-        }
-    }
-    let alone = sets.len() == 1;
-    Ok(sets
-        .into_iter()
-        .map(|(folder, set)| {
-            let last = folder.file_name().map(|n| n.to_string_lossy().into_owned());
-            let name =
-                if alone { "forecast".into() } else { last.unwrap_or_else(|| folder.display().to_string()) };
-            ForecastSet { name, ..set }
-        })
-        .collect())
 }

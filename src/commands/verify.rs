@@ -4,24 +4,24 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::climatology::Climatology;
-use crate::commands::output;
-use crate::commands::scoring::{Entrant, ForecastSet, Scoring, Source, forecast_sets, forecaster};
-use crate::commands::{inputs, report_page, run_folder, score_table};
+use crate::commands::candidates::Candidates;
+use crate::commands::progress::Progress;
+use crate::commands::scoring::{Entrant, Scoring, Source};
+use crate::commands::verify_data::{Data, Fitted, Wanted};
+use crate::commands::{output, report_page, run_folder, score_table};
 use crate::config::verify::BaselineConfig;
 use crate::config::{Config, Overrides, VerifyConfig};
 use crate::error::{Context, Error, Result};
 use crate::field::Layout;
 use crate::forecast::Analyses;
 use crate::io::atomic::write_whole;
-use crate::preprocess::{Catalogue, DataPlan, Span, TrainingView, fit_climatology};
+use crate::preprocess::Span;
 use crate::report;
-use crate::runner::NetworkStepper;
 use crate::stepper::{Stepper, StepperInfo};
 use crate::time::{InitTime, LeadTime};
 use crate::verify::{
-    Baseline, ClimatologyForecast, Comparer, DampedFit, DampedPersistence, Gate, Headline, Persistence, Role,
-    ScorePlan, Scores, VerifyPlan, demand, summarise,
+    Baseline, ClimatologyForecast, Comparer, DampedPersistence, Gate, Headline, Persistence, Role, ScorePlan,
+    Scores, demand, summarise,
 };
 
 /// Score forecasts against analyses and against simple forecasts.
@@ -57,23 +57,15 @@ pub struct Args {
     json: bool,
 }
 
-/// The forecasts to judge.
-struct Candidates {
-    network: Option<NetworkStepper>,
-    sets: Vec<ForecastSet>,
-    layout: Arc<Layout>,
-    step: LeadTime,
-    lead: LeadTime,
-    input_frames: usize,
-}
-
 pub fn run(args: &Args) -> Result<()> {
     let (config, forecasts) = sort_inputs(args)?;
-    let candidates = candidates(args, config.as_ref(), &forecasts)?;
     let plan = config.as_ref().map_or_else(|| VerifyConfig::default().plan(), |c| c.verify.plan())?;
-    let baselines = baselines(args, &plan, config.is_some())?;
+    let asked = args.baseline.as_ref().map(|list| list.iter().map(|b| b.baseline()).collect());
+    let mut wanted = Wanted::new(asked, &plan, config.is_some())?;
+    let network = args.model.as_deref().map(run_folder::network).transpose()?;
+    let candidates = Candidates::find(network, &forecasts, config.as_ref(), args.lead)?;
 
-    let data = Data::open(args, config.as_ref(), &candidates)?;
+    let data = Data::open(&args.truth, config.as_ref(), &candidates)?;
     let info = StepperInfo {
         name: "the comparison".into(),
         origin: String::new(),
@@ -84,7 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
     let truth = Analyses::new(data.truth.clone(), &info)?;
     let steps = candidates.lead.steps_of(candidates.step)?;
     let layout = data.truth.layout().clone();
-    let fitted = Fitted::fit(&data, &plan, &baselines, &layout, candidates.step, steps)?;
+    let fitted = Fitted::fit(&data, &plan, &mut wanted, &layout, candidates.step, steps)?;
     let comparer = Comparer::new(ScorePlan {
         layout: layout.clone(),
         regions: plan.regions.clone(),
@@ -92,18 +84,22 @@ pub fn run(args: &Args) -> Result<()> {
         nyquist: plan.nyquist,
     });
     let headline = Headline {
-        climatology: fitted.as_ref().map(|f| f.description.clone()),
+        climatology: fitted.description.clone(),
         test_span: match config {
             Some(_) => data.span.to_string(),
             None => "not said by a configuration: every date of the truth".into(),
         },
+        notes: wanted.notes.clone(),
     };
-    let climatology = fitted.as_ref().map(|f| f.climatology.clone());
-    let inits = initial_times(&candidates, &truth, data.span)?;
+    let usable = truth.usable();
     let reach = [candidates.step, candidates.lead];
-    let entrants = entrants(candidates, &baselines, fitted.as_ref(), &layout, reach[0])?;
-    let mut scoring = Scoring::new(comparer, truth, climatology, data.span, reach);
-    let (competitors, example) = scoring.run(entrants, &inits, inits[inits.len() / 2])?;
+    let mut scoring = Scoring::new(comparer, truth, fitted.climatology.clone(), data.span, reach);
+    let inits = initial_times(&candidates, usable, &scoring, data.span)?;
+    let shown = inits[inits.len() / 2];
+    let entrants = entrants(candidates, &wanted.baselines, &fitted, &layout, reach[0])?;
+    let mut progress = Progress::new(inits.len(), "initial times");
+    let (competitors, example) = scoring.run(entrants, &inits, shown, || progress.advance())?;
+    progress.finish();
     let scores = summarise(&scoring.comparer, &competitors, &plan.bootstrap, &headline)?;
 
     if let Some(folder) = &args.report {
@@ -134,131 +130,16 @@ fn sort_inputs(args: &Args) -> Result<(Option<Config>, Vec<PathBuf>)> {
     Ok((config, forecasts.into_iter().cloned().collect()))
 }
 
-fn candidates(args: &Args, config: Option<&Config>, forecasts: &[PathBuf]) -> Result<Candidates> {
-    let network = args.model.as_deref().map(run_folder::network).transpose()?;
-    let sets = forecast_sets(forecasts)?;
-    let (layout, step, input_frames) = match (&network, sets.first()) {
-        (Some(network), _) => {
-            let info = network.info();
-            (info.layout.clone(), info.step, info.input_frames)
-        }
-        (None, Some(set)) => (set.layout.clone(), set.leads[0], 1),
-        (None, None) => {
-            return Err(
-                Error::input("there is nothing to verify").hint("name forecast files, or a run with --model")
-            );
-        }
-    };
-    let longest = sets.iter().map(|s| s.leads[1]).max();
-    let lead = match (args.lead, longest, config) {
-        (Some(lead), _, _) => lead,
-        (None, Some(longest), _) => longest,
-        (None, None, Some(config)) => config.forecast.lead,
-        (None, None, None) => step,
-    };
-    if lead < step {
-        return Err(Error::input(format!("a lead of {lead} is shorter than a step of {step}")));
-    }
-    Ok(Candidates { network, sets, layout, step, lead, input_frames })
-}
-
-/// What to compare with; without a configuration nothing can be fitted.
-fn baselines(args: &Args, plan: &VerifyPlan, has_config: bool) -> Result<Vec<Baseline>> {
-    let asked = args.baseline.as_ref().map(|list| list.iter().map(|b| b.baseline()).collect::<Vec<_>>());
-    let mut baselines = asked.clone().unwrap_or_else(|| plan.baselines.clone());
-    baselines = Baseline::ALL.into_iter().filter(|b| baselines.contains(b)).collect();
-    if has_config {
-        return Ok(baselines);
-    }
-    if let Some(fitted) = asked.iter().flatten().find(|b| b.is_fitted()) {
-        return Err(Error::input(format!("{} has to be fitted on training data", fitted.name()))
-            .hint("name the configuration: its data and split.train say what that is"));
-    }
-    eprintln!("without a configuration there is no training data: no climatology, no anomaly correlation");
-    baselines.retain(|b| !b.is_fitted());
-    Ok(baselines)
-}
-
-/// The truth, the dates that count, and what may be learned from.
-struct Data {
-    truth: Arc<Catalogue>,
-    training: Option<TrainingView>,
+/// Where forecasts start, within the test span and with an analysis to be held against at some lead.
+fn initial_times(
+    candidates: &Candidates,
+    usable: Vec<InitTime>,
+    scoring: &Scoring,
     span: Span,
-}
-
-impl Data {
-    fn open(args: &Args, config: Option<&Config>, candidates: &Candidates) -> Result<Self> {
-        let Some(config) = config else {
-            if args.truth.is_empty() {
-                return Err(Error::input("there is nothing to compare the forecasts with")
-                    .hint("name the analyses with --truth, or a configuration"));
-            }
-            let plan = inputs::from_files(&candidates.layout, candidates.step, &args.truth)?;
-            let truth = Catalogue::build(&plan)?;
-            let span = all_of(&truth)?;
-            return Ok(Self { truth, training: None, span });
-        };
-        let plan = DataPlan { quantities: candidates.layout.quantities.clone(), ..run_folder::data(config)? };
-        let span = plan.split.as_ref().and_then(|s| s.test).ok_or_else(|| {
-            Error::input("the configuration has no split.test: which forecasts may count is not said").hint(
-                "add to [data]: split.test = [\"2009-01-01\", \"2011-01-01\"] (the end does not belong)",
-            )
-        })?;
-        let known = Catalogue::build(&plan)?;
-        let training = Some(known.training()?);
-        let truth = if args.truth.is_empty() {
-            known
-        } else {
-            // The truth need not reach over the spans that the configuration's own data are split into.
-            let plan = DataPlan { split: None, ..plan };
-            Catalogue::build(&inputs::with_files(&plan, &args.truth)?)?
-        };
-        Ok(Self { truth, training, span })
-    }
-}
-
-fn all_of(catalogue: &Catalogue) -> Result<Span> {
-    match (catalogue.times().first(), catalogue.times().last()) {
-        (Some(&first), Some(&last)) => Span::new(first, last.after(LeadTime { seconds: 1 })),
-        _ => Err(Error::input("the truth holds no date with all variables of the forecasts")),
-    }
-}
-
-/// What was learned from the training span.
-struct Fitted {
-    climatology: Arc<Climatology>,
-    damped: Option<Arc<crate::verify::DampedCoefficients>>,
-    description: String,
-}
-
-impl Fitted {
-    fn fit(
-        data: &Data,
-        plan: &VerifyPlan,
-        baselines: &[Baseline],
-        layout: &Arc<Layout>,
-        step: LeadTime,
-        steps: usize,
-    ) -> Result<Option<Self>> {
-        let Some(training) = &data.training else { return Ok(None) };
-        eprintln!("fitting the climatology on {}", training.span());
-        let climatology = Arc::new(fit_climatology(training, plan.climatology)?);
-        let mut damped = None;
-        if baselines.contains(&Baseline::Damped) {
-            let mut fit = DampedFit::new(layout.clone(), climatology.clone(), step, steps);
-            training.visit(|state| fit.add(state))?;
-            damped = Some(Arc::new(fit.finish()?));
-        }
-        let description = format!("{}, fitted on {}", climatology.describe(), training.span());
-        Ok(Some(Self { climatology, damped, description }))
-    }
-}
-
-/// Where forecasts start, within the test span.
-fn initial_times(candidates: &Candidates, truth: &Analyses, span: Span) -> Result<Vec<InitTime>> {
+) -> Result<Vec<InitTime>> {
     let files = candidates.sets.iter().flat_map(|set| set.files.keys().copied());
     let mut all: Vec<InitTime> = match &candidates.network {
-        Some(_) => truth.usable().into_iter().chain(files).collect(),
+        Some(_) => usable.into_iter().chain(files).collect(),
         None => files.collect(),
     };
     all.sort_unstable();
@@ -269,8 +150,23 @@ fn initial_times(candidates: &Candidates, truth: &Analyses, span: Span) -> Resul
         return Err(Error::input(format!("none of {known} forecasts starts in the test span, {span}"))
             .hint("forecasts from other times would be scored on days that were trained on"));
     }
-    if candidates.network.is_none() && all.len() < known {
-        eprintln!("{} of {known} forecasts start outside the test span and are left out", known - all.len());
+    let inside = all.len();
+    let leads = candidates.leads();
+    all.retain(|&init| scoring.has_truth(init, leads.iter().copied()));
+    if all.is_empty() {
+        return Err(Error::input(format!(
+            "none of {inside} forecasts has an analysis to be held against, up to a lead of {}",
+            candidates.lead
+        ))
+        .hint("the truth must reach as far as the forecasts, inside the test span"));
+    }
+    if candidates.network.is_none() {
+        if inside < known {
+            eprintln!("{} of {known} forecasts start outside the test span and are left out", known - inside);
+        }
+        if all.len() < inside {
+            eprintln!("{} of {inside} forecasts have no analysis to be held against", inside - all.len());
+        }
     }
     Ok(all)
 }
@@ -278,34 +174,33 @@ fn initial_times(candidates: &Candidates, truth: &Analyses, span: Span) -> Resul
 fn entrants(
     candidates: Candidates,
     baselines: &[Baseline],
-    fitted: Option<&Fitted>,
+    fitted: &Fitted,
     layout: &Arc<Layout>,
     step: LeadTime,
-) -> Result<Vec<Entrant>> {
+) -> Result<Vec<Entrant<'static>>> {
     let mut entrants = Vec::new();
     if let Some(network) = candidates.network {
-        let name = network.info().name.clone();
-        entrants.push(Entrant { name, role: Role::Model, source: Source::Stepper(forecaster(network)) });
+        entrants.push(Entrant::stepper(network.info().name.clone(), Role::Model, network));
     }
     for set in candidates.sets {
-        entrants.push(Entrant { name: set.name, role: Role::Model, source: Source::Files(set.files) });
+        let competitors = vec![(set.name, Role::Model)];
+        entrants.push(Entrant { competitors, source: Source::Files(set.files) });
     }
     for &baseline in baselines {
-        let source = match (baseline, fitted) {
-            (Baseline::Persistence, _) => forecaster(Persistence::new(layout.clone(), step)),
-            (Baseline::Climatology, Some(fitted)) => {
-                forecaster(ClimatologyForecast::new(layout.clone(), step, fitted.climatology.clone()))
+        let (name, layout) = (baseline.name().to_string(), layout.clone());
+        let judge = Role::Baseline;
+        let entrant = match (baseline, &fitted.climatology, &fitted.damped) {
+            (Baseline::Persistence, _, _) => Entrant::stepper(name, judge, Persistence::new(layout, step)),
+            (Baseline::Climatology, Some(usual), _) => {
+                Entrant::stepper(name, judge, ClimatologyForecast::new(layout, step, usual.clone()))
             }
-            (Baseline::Damped, Some(Fitted { climatology, damped: Some(damped), .. })) => {
-                forecaster(DampedPersistence::new(layout.clone(), step, climatology.clone(), damped.clone()))
+            (Baseline::Damped, Some(usual), Some(damped)) => {
+                let stepper = DampedPersistence::new(layout, step, usual.clone(), damped.clone());
+                Entrant::stepper(name, judge, stepper)
             }
             _ => return Err(Error::run(format!("{} was not fitted", baseline.name()))),
         };
-        entrants.push(Entrant {
-            name: baseline.name().into(),
-            role: Role::Baseline,
-            source: Source::Stepper(source),
-        });
+        entrants.push(entrant);
     }
     Ok(entrants)
 }

@@ -37,13 +37,12 @@ impl Analyses {
 
     /// Times whose analysis, and all input frames before it, are there; ascending.
     pub fn usable(&self) -> Vec<InitTime> {
-        let there = |valid: &ValidTime| self.catalogue.has(*valid);
-        self.catalogue
-            .times()
-            .iter()
-            .map(|&t| InitTime(t))
-            .filter(|&init| self.frames(init).iter().all(there))
-            .collect()
+        self.catalogue.times().iter().map(|&t| InitTime(t)).filter(|&init| self.starts(init)).collect()
+    }
+
+    /// Whether the analysis of this time, and all input frames before it, are there.
+    pub fn starts(&self, init: InitTime) -> bool {
+        self.frames(init).into_iter().all(|valid| self.catalogue.has(valid))
     }
 
     /// The input frames of an initial time, oldest first.

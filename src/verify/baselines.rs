@@ -231,11 +231,7 @@ impl DampedFit {
 }
 
 /// `[lat, lon, channel]` at a moment.
-pub(super) fn evaluate(
-    climatology: &Climatology,
-    layout: &Layout,
-    valid: ValidTime,
-) -> Result<Array3<f32>> {
+pub(super) fn evaluate(climatology: &Climatology, layout: &Layout, valid: ValidTime) -> Result<Array3<f32>> {
     let mut values = vec![0.0; layout.grid.points() * layout.channels()];
     climatology.evaluate(valid, &mut values)?;
     Array3::from_shape_vec(layout.shape(), values)

@@ -163,14 +163,12 @@ impl Calibration {
         })?;
         let then = evaluate(&self.climatology, &self.layout, analysis.valid)?;
         let mut values = evaluate(&self.climatology, &self.layout, forecast.valid)?;
-        ndarray::Zip::indexed(&mut values)
-            .and(&forecast.values)
-            .and(&analysis.values)
-            .and(&then)
-            .for_each(|(_, _, channel), value, &forecast, &analysis, &then| {
+        ndarray::Zip::indexed(&mut values).and(&forecast.values).and(&analysis.values).and(&then).for_each(
+            |(_, _, channel), value, &forecast, &analysis, &then| {
                 let [a1, a2] = pairs[channel].map(|a| a as f32);
                 *value += a1 * (forecast - *value) + a2 * (analysis - then);
-            });
+            },
+        );
         Ok(State { layout: self.layout.clone(), valid: forecast.valid, values })
     }
 }

@@ -73,8 +73,11 @@ impl Metric {
     }
 
     /// The means that this metric needs from the sums of one time (of one quantity, or of a wind's two components);
-    /// `None` where it is undefined at that time and has to be left out.
+    /// `None` where it is undefined at that time, or not forecast, and has to be left out.
     fn components(self, sums: &[Sums]) -> Option<Vec<f64>> {
+        if sums.iter().any(Sums::is_absent) {
+            return None;
+        }
         let first = &sums[0];
         Some(match self {
             Self::Rmse | Self::VectorRmse => vec![sums.iter().map(Sums::mean_square).sum()],

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ndarray::ArrayView2;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -112,7 +113,7 @@ impl Comparer {
     }
 
     /// One forecast state against the analysis of the same valid time; `climatology` is `[lat, lon, channel]` at that
-    /// time.
+    /// time. A quantity that the forecast does not hold has no score; one that is not scored is left aside.
     pub fn compare(
         &self,
         forecast: &State,
@@ -120,8 +121,17 @@ impl Comparer {
         climatology: Option<&[f32]>,
     ) -> Result<Comparison> {
         let layout = &self.plan.layout;
-        for (what, state) in [("forecast", forecast), ("analysis", truth)] {
-            if state.layout.quantities != layout.quantities || !state.layout.grid.matches(&layout.grid) {
+        let places: Vec<Option<usize>> = layout
+            .quantities
+            .iter()
+            .map(|quantity| forecast.layout.quantities.iter().position(|q| q == quantity))
+            .collect();
+        let fits = [
+            ("forecast", forecast, places.iter().any(Option::is_some)),
+            ("analysis", truth, truth.layout.quantities == layout.quantities),
+        ];
+        for (what, state, has_quantities) in fits {
+            if !has_quantities || !state.layout.grid.matches(&layout.grid) {
                 return Err(Error::input(format!(
                     "the {what} of {} has other variables or another grid than the scores: {}",
                     state.valid,
@@ -135,9 +145,13 @@ impl Comparer {
                 forecast.valid, truth.valid
             )));
         }
-        let channels: Vec<ChannelComparison> = (0..layout.channels())
+        let channels: Vec<ChannelComparison> = places
             .into_par_iter()
-            .map(|channel| self.compare_channel(channel, forecast, truth, climatology))
+            .enumerate()
+            .map(|(channel, place)| match place {
+                Some(place) => self.compare_channel(channel, forecast.channel(place), truth, climatology),
+                None => ChannelComparison::absent(self.geometry.areas().len()),
+            })
             .collect();
         let mut result = Comparison::default();
         for channel in channels {
@@ -152,11 +166,11 @@ impl Comparer {
     fn compare_channel(
         &self,
         channel: usize,
-        forecast: &State,
+        forecast: ArrayView2<'_, f32>,
         truth: &State,
         climatology: Option<&[f32]>,
     ) -> ChannelComparison {
-        let f: Vec<f64> = forecast.channel(channel).iter().map(|&x| f64::from(x)).collect();
+        let f: Vec<f64> = forecast.iter().map(|&x| f64::from(x)).collect();
         let o: Vec<f64> = truth.channel(channel).iter().map(|&x| f64::from(x)).collect();
         let c: Option<Vec<f64>> = climatology.map(|values| {
             let own = values.iter().skip(channel).step_by(self.plan.layout.channels());
@@ -169,6 +183,18 @@ impl Comparer {
             forecast_spectrum: spectrum(&f),
             truth_spectrum: spectrum(&o),
             lost_points: f.iter().zip(&o).filter(|(f, o)| f.is_nan() && !o.is_nan()).count() as u64,
+        }
+    }
+}
+
+impl ChannelComparison {
+    /// The forecast does not hold this quantity.
+    fn absent(areas: usize) -> Self {
+        Self {
+            sums: vec![Weighted::ABSENT; areas],
+            forecast_spectrum: None,
+            truth_spectrum: None,
+            lost_points: 0,
         }
     }
 }
@@ -214,6 +240,13 @@ impl Statistics {
     /// Leads seen, ascending.
     pub fn leads(&self) -> impl Iterator<Item = LeadTime> {
         self.sums.keys().copied()
+    }
+
+    /// Channels that none of the forecasts held, of `channels` in `areas`.
+    pub(super) fn absent_channels(&self, channels: usize, areas: usize) -> Vec<usize> {
+        let fields = || self.sums.values().flat_map(BTreeMap::values);
+        let absent = |&channel: &usize| fields().all(|sums| sums[channel * areas].by_point.is_absent());
+        (0..channels).filter(absent).collect()
     }
 
     /// Whether this initial time has been added at this lead.
@@ -324,5 +357,31 @@ mod tests {
         layout.grid.latitude[0] += 1.0;
         let other = State { layout: Arc::new(layout), ..truth.clone() };
         assert!(comparer.compare(&other, &truth, None).is_err());
+        let mut layout = (**comparer.layout()).clone();
+        layout.quantities.truncate(1);
+        let part = State { layout: Arc::new(layout), ..truth.clone() };
+        assert!(comparer.compare(&truth, &part, None).is_err(), "the analysis must be whole");
+    }
+
+    #[test]
+    fn a_forecast_of_some_quantities_is_scored_on_them_and_on_nothing_else() {
+        let comparer = comparer();
+        let time = ValidTime::parse("2009-01-01", Calendar::Standard).unwrap();
+        let (whole, truth) = (state(&comparer, time, 0.3), state(&comparer, time, 0.0));
+        let mut layout = (**comparer.layout()).clone();
+        layout.quantities.remove(0);
+        let v_alone = whole.arranged(&Arc::new(layout)).unwrap();
+        let of = |forecast: &State| {
+            let mut statistics = Statistics::default();
+            let comparison = comparer.compare(forecast, &truth, None).unwrap();
+            statistics.add(InitTime(time), LeadTime::ZERO, comparison);
+            statistics
+        };
+        let (whole, part) = (of(&whole), of(&v_alone));
+        let areas = comparer.geometry().areas().len();
+        assert_eq!((whole.absent_channels(2, areas), part.absent_channels(2, areas)), (vec![], vec![0]));
+        let first = |s: &Statistics| s.sums[&LeadTime::ZERO][&InitTime(time)][areas];
+        assert_eq!(first(&whole).by_area.square, first(&part).by_area.square);
+        assert!(part.spectra[&LeadTime::ZERO].forecast[0].mean().is_none());
     }
 }

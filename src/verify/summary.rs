@@ -36,6 +36,8 @@ pub struct Headline {
     /// Which climatology, fitted on which period; `None` when there is none (then there is no anomaly correlation).
     pub climatology: Option<String>,
     pub test_span: String,
+    /// What a reader has to know besides what the scores themselves tell.
+    pub notes: Vec<String>,
 }
 
 /// One quantity, or a wind of two.
@@ -67,7 +69,7 @@ pub fn summarise(
     if let Some(twin) = competitors.iter().find(|c| !names.insert(&c.name)) {
         return Err(Error::input(format!("two competitors are called '{}'", twin.name)));
     }
-    let mut notes = Vec::new();
+    let mut notes = headline.notes.clone();
     let common = common_times(competitors)?;
     let resamplers: BTreeMap<LeadTime, Option<Resampler>> = common
         .iter()
@@ -263,7 +265,8 @@ fn spectra(
                     });
                 }
             };
-            push("truth", competitors[0].statistics.spectra[&lead].truth[channel].mean());
+            let truth = competitors.iter().find_map(|c| c.statistics.spectra[&lead].truth[channel].mean());
+            push("truth", truth);
             for competitor in competitors {
                 push(&competitor.name, competitor.statistics.spectra[&lead].forecast[channel].mean());
             }
@@ -312,7 +315,14 @@ fn note_all(
             },
         ));
     }
+    let areas = comparer.geometry().areas().len();
     for competitor in competitors {
+        let quantities = &comparer.layout().quantities;
+        let absent = competitor.statistics.absent_channels(quantities.len(), areas);
+        if !absent.is_empty() {
+            let labels: Vec<String> = absent.iter().map(|&c| quantities[c].to_string()).collect();
+            notes.push(format!("{} does not forecast {}", competitor.name, labels.join(", ")));
+        }
         let lost = competitor.statistics.lost_points;
         if lost > 0 {
             let effect = match comparer.missing() {
@@ -353,6 +363,7 @@ mod tests {
     use crate::time::{Calendar, ValidTime, valid_time};
     use crate::variable::Quantity;
     use crate::verify::bootstrap::SplitMix;
+    use crate::verify::sums::Weighted;
     use crate::verify::{ScorePlan, WHOLE_GRID};
 
     const DAY: LeadTime = LeadTime { seconds: 86_400 };
@@ -400,7 +411,7 @@ mod tests {
     }
 
     fn headline() -> Headline {
-        Headline { climatology: Some("zero".into()), test_span: "2009".into() }
+        Headline { climatology: Some("zero".into()), test_span: "2009".into(), notes: Vec::new() }
     }
 
     #[test]
@@ -445,6 +456,35 @@ mod tests {
         assert!(scores.entries.iter().all(|e| !e.metric.starts_with("acc") && e.low.is_none()));
         assert!(scores.notes.iter().any(|n| n.contains("no intervals")), "{:?}", scores.notes);
         assert!(scores.differences.is_empty());
+    }
+
+    #[test]
+    fn what_a_competitor_does_not_forecast_is_an_empty_place_and_a_note() {
+        let comparer = comparer();
+        let model = competitor(&comparer, "model", Role::Model, 1.0, 0..50);
+        let mut part = competitor(&comparer, "part", Role::Baseline, 2.0, 0..50);
+        let areas = comparer.geometry().areas().len();
+        for sums in part.statistics.sums.values_mut().flat_map(BTreeMap::values_mut) {
+            sums[2 * areas..].fill(Weighted::ABSENT);
+        }
+        for missing in [Missing::Propagate, Missing::Skip] {
+            let plan = ScorePlan {
+                layout: comparer.layout().clone(),
+                regions: Vec::new(),
+                missing,
+                nyquist: Nyquist::Once,
+            };
+            let both = [model.clone(), part.clone()];
+            let scores =
+                summarise(&Comparer::new(plan), &both, &BootstrapPlan::default(), &headline()).unwrap();
+            let empty = scores.find("part", "msl", "rmse", 24.0, true).unwrap();
+            assert_eq!((empty.value, empty.low, empty.initial_times), (None, None, 0));
+            let difference = scores.differences.iter().find(|d| d.quantity == "msl").unwrap();
+            assert_eq!((difference.value, difference.skill, difference.low), (None, None, None));
+            assert!(scores.find("part", "u500", "rmse", 24.0, true).unwrap().value.is_some());
+            assert!(scores.find("model", "msl", "rmse", 24.0, true).unwrap().value.is_some());
+            assert!(scores.notes.contains(&"part does not forecast msl".to_string()), "{:?}", scores.notes);
+        }
     }
 
     #[test]

@@ -43,6 +43,31 @@ pub struct Weighted {
     pub by_point: Sums,
 }
 
+impl Sums {
+    /// Of a quantity that the forecast does not hold: whatever is added, it stays missing.
+    pub const ABSENT: Self = Self {
+        weight: f64::NAN,
+        error: f64::NAN,
+        absolute: f64::NAN,
+        square: f64::NAN,
+        anomaly_weight: f64::NAN,
+        forecast_anomaly: f64::NAN,
+        truth_anomaly: f64::NAN,
+        product: f64::NAN,
+        gradient_error: f64::NAN,
+        gradient: f64::NAN,
+    };
+
+    /// Whether the forecast did not hold the quantity; the weights of the points are never missing otherwise.
+    pub fn is_absent(&self) -> bool {
+        self.weight.is_nan()
+    }
+}
+
+impl Weighted {
+    pub const ABSENT: Self = Self { by_area: Sums::ABSENT, by_point: Sums::ABSENT };
+}
+
 impl AddAssign for Sums {
     fn add_assign(&mut self, o: Self) {
         self.weight += o.weight;
