@@ -10,12 +10,14 @@
 mod arena;
 mod boundary;
 pub mod cpu;
+mod elliptic;
 mod flow;
 mod operations;
 mod real;
 
 pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
+pub use elliptic::{Coefficients, Elliptic, Ends};
 pub use flow::{Biharmonic, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
@@ -131,4 +133,7 @@ pub trait Device<T: Real>: Send {
     /// The halos of x are filled.
     fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput);
     fn biharmonic(&mut self, damping: &Biharmonic);
+
+    /// Overwrites x `[rows, columns]` with the solution; x may be `right`.
+    fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot);
 }

@@ -1,5 +1,9 @@
 //! The numbers a device computes with, and their elementary functions in a form that compilers turn into vector code.
 
+use std::sync::Arc;
+
+use super::cpu::{Fourier, fourier};
+
 /// `f32` for work, `f64` to check gradients.
 pub trait Real:
     Copy
@@ -24,6 +28,8 @@ pub trait Real:
     fn tanh(self) -> Self;
     fn sqrt(self) -> Self;
     fn abs(self) -> Self;
+    /// The complex Fourier transform of `length` numbers.
+    fn fourier(length: usize) -> Arc<dyn Fourier<Self>>;
 
     /// `1 / (1 + exp(-x))`
     #[inline(always)]
@@ -58,6 +64,9 @@ impl Real for f64 {
     fn abs(self) -> Self {
         self.abs()
     }
+    fn fourier(length: usize) -> Arc<dyn Fourier<Self>> {
+        fourier(length)
+    }
 }
 
 /// [`exp`](Real::exp) and [`tanh`](Real::tanh) are polynomials with a relative error below 2e-7 and 4e-7; they keep NaN.
@@ -85,6 +94,9 @@ impl Real for f32 {
     #[inline(always)]
     fn abs(self) -> Self {
         self.abs()
+    }
+    fn fourier(length: usize) -> Arc<dyn Fourier<Self>> {
+        fourier(length)
     }
 }
 

@@ -7,6 +7,7 @@ mod biharmonic;
 mod cell;
 mod convolution;
 mod direct;
+mod elliptic;
 mod fields;
 mod flow;
 mod flow_rows;
@@ -22,18 +23,21 @@ mod simd;
 mod storage;
 mod threads;
 mod vector;
+mod waves;
 mod winograd;
 
 pub use instructions::Instructions;
 
 use super::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Device, Flow, FlowOutput, HaloMap,
-    LayerNorm, Loss, Placement, Readout, Real, Slot, Triple, Write,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Device, Elliptic, Flow,
+    FlowOutput, HaloMap, LayerNorm, Loss, Placement, Readout, Real, Slot, Triple, Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
 use storage::{Arena, Workspace};
 use threads::Threads;
+use waves::KnownWaves;
+pub use waves::{Fourier, fourier};
 
 /// A processor and its arena.
 pub struct Cpu<T: Real> {
@@ -44,6 +48,7 @@ pub struct Cpu<T: Real> {
     workspace: Workspace<f32>,
     /// Work rows of stencils.
     rows: Workspace<T>,
+    waves: KnownWaves<T>,
 }
 
 impl<T: Real> Cpu<T> {
@@ -63,6 +68,7 @@ impl<T: Real> Cpu<T> {
             prepared: Prepared::default(),
             workspace: Workspace::default(),
             rows: Workspace::default(),
+            waves: KnownWaves::default(),
         })
     }
 
@@ -287,6 +293,16 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn biharmonic(&mut self, damping: &Biharmonic) {
         let ([x], [to]) = self.arena.views([damping.x], [damping.to]);
         biharmonic::biharmonic(&self.threads, self.instructions, damping, x, to);
+    }
+
+    fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot) {
+        let waves = self.waves.get(elliptic.ends(), elliptic.columns());
+        let right = (right != x).then_some(right);
+        let ([south, pivots, shares, right_values], [x]) =
+            self.arena.views([elliptic.south, elliptic.pivots, elliptic.shares, slot_or_empty(right)], [x]);
+        let tables = elliptic::Tables { south, pivots, shares };
+        let right = right.map(|_| right_values);
+        elliptic::solve(&self.threads, self.instructions, elliptic, &waves, &tables, right, x);
     }
 }
 

@@ -1,0 +1,125 @@
+//! Solves an elliptic equation: rows to waves, one tridiagonal system for each wave, waves to rows.
+
+use super::super::{Elliptic, Ends, Real};
+use super::instructions::Instructions;
+use super::threads::Threads;
+use super::vector::{Parts, vectorised};
+use super::waves::Waves;
+
+/// Waves that one task sweeps through all rows at once: a few vectors for each row.
+const BLOCK: usize = 64;
+
+/// The tables of an [`Elliptic`].
+pub(super) struct Tables<'a, T> {
+    pub south: &'a [T],
+    pub pivots: &'a [T],
+    pub shares: &'a [T],
+}
+
+/// Overwrites x; `right` is `None` where x holds the right side.
+pub(super) fn solve<T: Real>(
+    threads: &Threads,
+    instructions: Instructions,
+    elliptic: &Elliptic,
+    waves: &Waves<T>,
+    tables: &Tables<'_, T>,
+    right: Option<&[T]>,
+    x: &mut [T],
+) {
+    assert_eq!(x.len(), elliptic.rows() * elliptic.columns(), "one value for each point");
+    match right {
+        Some(right) => waves.forward(threads, right, x),
+        None => waves.forward_in_place(threads, x),
+    }
+    if !tables.shares.is_empty() {
+        remove_mean_of_sums(x, elliptic.columns(), tables.shares);
+    }
+    solve_waves(threads, instructions, elliptic, tables, x);
+    if !tables.shares.is_empty() {
+        remove_mean(x, elliptic.columns(), tables.shares);
+    }
+    waves.backward(threads, x);
+}
+
+/// The tridiagonal systems of all waves, in place.
+fn solve_waves<T: Real>(
+    threads: &Threads,
+    instructions: Instructions,
+    elliptic: &Elliptic,
+    tables: &Tables<'_, T>,
+    x: &mut [T],
+) {
+    let columns = elliptic.columns();
+    let waves = elliptic.ends().waves(columns);
+    // Cosines and sines of one k stand apart but have one system.
+    let mut blocks = Vec::new();
+    let runs: &[(usize, usize, usize)] = match elliptic.ends() {
+        Ends::Periodic => &[(0, 0, waves), (waves, 1, columns - waves)],
+        Ends::Dirichlet | Ends::Neumann => &[(0, 0, columns)],
+    };
+    for &(place, wave, len) in runs {
+        for start in (0..len).step_by(BLOCK) {
+            blocks.push((place + start, wave + start, BLOCK.min(len - start)));
+        }
+    }
+    let x = Parts::new(x);
+    threads.each(blocks.len(), |task| {
+        let (place, wave, len) = blocks[task];
+        sweep(instructions, tables.south, &tables.pivots[wave..], waves, &x, columns, place, len);
+    });
+}
+
+vectorised! {
+    /// Eliminates northward, substitutes southward, for `len` waves from column `place` on.
+    fn sweep<T: Real>(
+        south: &[T],
+        pivots: &[T],
+        waves: usize,
+        x: &Parts<'_, T>,
+        columns: usize,
+        place: usize,
+        len: usize,
+    ) {
+        let rows = south.len() - 1;
+        let mut carried = [T::default(); BLOCK];
+        let y = &mut carried[..len];
+        for j in 0..rows {
+            // SAFETY: tasks have disjoint columns, and a task takes one row after the other.
+            let row = unsafe { x.part(j * columns + place, len) };
+            let pivots = &pivots[j * waves..][..len];
+            for ((y, x), &pivot) in y.iter_mut().zip(row).zip(pivots) {
+                *y = (south[j] * *y - *x) * pivot;
+                *x = *y;
+            }
+        }
+        y.fill(T::default());
+        for j in (0..rows).rev() {
+            // SAFETY: as above.
+            let row = unsafe { x.part(j * columns + place, len) };
+            let pivots = &pivots[j * waves..][..len];
+            for ((y, x), &pivot) in y.iter_mut().zip(row).zip(pivots) {
+                *y = *x + south[j + 1] * pivot * *y;
+                *x = *y;
+            }
+        }
+    }
+}
+
+/// Takes from the zonal mean of a right side, which is integrated over areas, what keeps it from being zero in all.
+fn remove_mean_of_sums<T: Real>(x: &mut [T], columns: usize, shares: &[T]) {
+    let sum: f64 = x.iter().step_by(columns).map(|x| x.wide()).sum();
+    for (x, share) in x.iter_mut().step_by(columns).zip(shares) {
+        *x = T::of(x.wide() - share.wide() * sum);
+    }
+}
+
+/// Takes the area mean from the zonal mean.
+fn remove_mean<T: Real>(x: &mut [T], columns: usize, shares: &[T]) {
+    let mean: f64 = x.iter().step_by(columns).zip(shares).map(|(x, share)| share.wide() * x.wide()).sum();
+    for x in x.iter_mut().step_by(columns) {
+        *x = T::of(x.wide() - mean);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Elliptic equations whose coefficients vary with the row alone: what the operation is told, and how its tables are made.
+//!
+//! Waves along the rows make the equation fall apart into one tridiagonal system for each wavenumber k:
+//!
+//! ```text
+//! south[j] x[j-1] - (west[j] lam_k + south[j] + south[j+1] + diagonal[j]) x[j] + south[j+1] x[j+1] = right[j]
+//! ```
+//!
+//! (Swarztrauber 1974, doi:10.1137/0711071, solves Poisson's equation on the sphere in this way.)
+
+use std::f64::consts::PI;
+
+use super::{ArenaPlan, Device, Real, Slot};
+
+/// What lies beyond the first and the last column, and with it the waves along a row of N points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ends {
+    /// The other end: sines and cosines, `lam_k = 4 sin^2(pi k / N)`, k = 0 to N/2.
+    Periodic,
+    /// Zero: sines, `lam_k = 4 sin^2(pi k / (2 (N + 1)))`, k = 1 to N.
+    Dirichlet,
+    /// The same value: cosines, `lam_k = 4 sin^2(pi k / (2 N))`, k = 0 to N - 1.
+    Neumann,
+}
+
+impl Ends {
+    /// How many different `lam_k` there are for rows of `columns` points.
+    pub fn waves(self, columns: usize) -> usize {
+        match self {
+            Ends::Periodic => columns / 2 + 1,
+            Ends::Dirichlet | Ends::Neumann => columns,
+        }
+    }
+
+    /// The eigenvalue of minus the second difference along a row, for the `wave`-th of its waves, counted from 0.
+    pub fn eigenvalue(self, columns: usize, wave: usize) -> f64 {
+        let (k, n) = (wave as f64, columns as f64);
+        let half_angle = match self {
+            Ends::Periodic => PI * k / n,
+            Ends::Dirichlet => PI * (k + 1.0) / (2.0 * (n + 1.0)),
+            Ends::Neumann => PI * k / (2.0 * n),
+        };
+        4.0 * half_angle.sin().powi(2)
+    }
+}
+
+/// The equation on points `[rows, columns]`. `west` and `south` are positive (`south` may be zero at either end: nothing
+/// flows through that edge; otherwise x is zero beyond it), `diagonal` is not negative.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Coefficients {
+    pub columns: usize,
+    pub ends: Ends,
+    /// `[rows]`: coupling of neighbours along a row.
+    pub west: Vec<f64>,
+    /// `[rows + 1]`: coupling of each row to the one before it, and of the last to what lies beyond.
+    pub south: Vec<f64>,
+    /// `[rows]`
+    pub diagonal: Vec<f64>,
+    /// `[rows]`: area of a point. Where the equation leaves a constant free, right sides have their area mean removed
+    /// and so has the solution.
+    pub area: Vec<f64>,
+}
+
+impl Coefficients {
+    pub fn rows(&self) -> usize {
+        self.west.len()
+    }
+
+    /// Whether a constant solves the equation with a right side of zero.
+    pub fn is_singular(&self) -> bool {
+        self.ends != Ends::Dirichlet
+            && self.south[0] == 0.0
+            && self.south[self.rows()] == 0.0
+            && self.diagonal.iter().all(|&d| d == 0.0)
+    }
+
+    /// `[rows, waves]`: reciprocals of the pivots of Gaussian elimination from the first row to the last.
+    ///
+    /// A pivot is `south[j+1]` plus an excess to which every row adds something that is not negative: nothing cancels,
+    /// so that each is exact to a few roundings however weak the diagonal. The singular wave's last pivot is zero; a
+    /// zero in place of its reciprocal sets the last row to zero.
+    fn pivots(&self) -> Vec<f64> {
+        let (rows, waves) = (self.rows(), self.ends.waves(self.columns));
+        let mut table = vec![0.0; rows * waves];
+        for k in 0..waves {
+            let lam = self.ends.eigenvalue(self.columns, k);
+            // Before the first row: x = 0 where that row is coupled to anything.
+            let mut share = 1.0;
+            for j in 0..rows {
+                let excess = self.west[j] * lam + self.diagonal[j] + self.south[j] * share;
+                let pivot = self.south[j + 1] + excess;
+                share = if pivot > 0.0 { excess / pivot } else { 0.0 };
+                table[j * waves + k] = if pivot > 0.0 { 1.0 / pivot } else { 0.0 };
+            }
+        }
+        table
+    }
+}
+
+/// One equation, and the slots of its tables: [`new`](Self::new) with the plan, [`upload`](Self::upload) once the device
+/// is allocated, then [`Device::solve_elliptic`] as often as wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elliptic {
+    pub coefficients: Coefficients,
+    /// `[rows + 1]`
+    pub south: Slot,
+    /// `[rows, waves]`
+    pub pivots: Slot,
+    /// `[rows]`: shares of the whole area, of a singular equation; else empty.
+    pub shares: Slot,
+}
+
+impl Elliptic {
+    pub fn new(plan: &mut ArenaPlan, coefficients: Coefficients) -> Self {
+        let (rows, columns) = (coefficients.rows(), coefficients.columns);
+        assert!(rows > 0 && columns > 0, "an equation on no points");
+        assert_eq!(coefficients.south.len(), rows + 1, "one coupling for each row and one beyond");
+        assert_eq!(coefficients.diagonal.len(), rows, "one diagonal for each row");
+        assert_eq!(coefficients.area.len(), rows, "one area for each row");
+        let south = plan.slot(rows + 1);
+        let pivots = plan.slot(rows * coefficients.ends.waves(columns));
+        let shares = if coefficients.is_singular() { plan.slot(rows) } else { Slot::EMPTY };
+        Self { coefficients, south, pivots, shares }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.coefficients.rows()
+    }
+
+    pub fn columns(&self) -> usize {
+        self.coefficients.columns
+    }
+
+    pub fn ends(&self) -> Ends {
+        self.coefficients.ends
+    }
+
+    /// Writes the tables, made in double precision.
+    pub fn upload<T: Real>(&self, device: &mut dyn Device<T>) {
+        let narrow = |values: &[f64]| values.iter().map(|&value| T::of(value)).collect::<Vec<T>>();
+        device.upload(self.south, &narrow(&self.coefficients.south));
+        device.upload(self.pivots, &narrow(&self.coefficients.pivots()));
+        if !self.shares.is_empty() {
+            let whole: f64 = self.coefficients.area.iter().sum();
+            let shares: Vec<f64> = self.coefficients.area.iter().map(|area| area / whole).collect();
+            device.upload(self.shares, &narrow(&shares));
+        }
+    }
+}
