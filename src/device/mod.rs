@@ -14,6 +14,8 @@ mod elliptic;
 mod flow;
 mod operations;
 mod real;
+mod sum;
+mod transport;
 
 pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
@@ -21,6 +23,8 @@ pub use elliptic::{Coefficients, Elliptic, Ends};
 pub use flow::{Biharmonic, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
+pub use sum::{Image, Sum, Term};
+pub use transport::{Departures, Interpolation, Lattice};
 
 use crate::error::Result;
 
@@ -136,4 +140,11 @@ pub trait Device<T: Real>: Send {
 
     /// Overwrites x `[rows, columns]` with the solution; x may be `right`.
     fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot);
+
+    /// Finds where the particles that arrive at the points of a lattice came from.
+    fn depart(&mut self, departures: &Departures);
+    /// Overwrites fields with those of other places.
+    fn interpolate(&mut self, interpolation: &Interpolation);
+
+    fn sum(&mut self, sum: &Sum);
 }

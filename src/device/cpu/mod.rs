@@ -21,7 +21,9 @@ mod prepared;
 mod product;
 mod simd;
 mod storage;
+mod sum;
 mod threads;
+mod transport;
 mod vector;
 mod waves;
 mod winograd;
@@ -29,8 +31,9 @@ mod winograd;
 pub use instructions::Instructions;
 
 use super::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Device, Elliptic, Flow,
-    FlowOutput, HaloMap, LayerNorm, Loss, Placement, Readout, Real, Slot, Triple, Write,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Departures, Device, Elliptic,
+    Flow, FlowOutput, HaloMap, Interpolation, LayerNorm, Loss, Placement, Readout, Real, Slot, Sum, Triple,
+    Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -303,6 +306,29 @@ impl<T: Real> Device<T> for Cpu<T> {
         let tables = elliptic::Tables { south, pivots, shares };
         let right = right.map(|_| right_values);
         elliptic::solve(&self.threads, self.instructions, elliptic, &waves, &tables, right, x);
+    }
+
+    fn depart(&mut self, departures: &Departures) {
+        let ([u, v], [places]) = self.arena.views([departures.u, departures.v], [departures.places]);
+        transport::departures(&self.threads, departures, [u, v], places);
+    }
+
+    fn interpolate(&mut self, interpolation: &Interpolation) {
+        let ([places, from], [to]) =
+            self.arena.views([interpolation.places, interpolation.from], [interpolation.to]);
+        transport::interpolate(&self.threads, interpolation, places, from, to);
+    }
+
+    fn sum(&mut self, sum: &Sum) {
+        assert!(sum.terms.len() <= Sum::MOST, "a sum of at most {} terms", Sum::MOST);
+        let mut reads = [Slot::EMPTY; 2 * Sum::MOST];
+        for (pair, term) in reads.chunks_exact_mut(2).zip(sum.terms) {
+            pair[0] = term.x.slot;
+            pair[1] = slot_or_empty(term.factors);
+        }
+        let (reads, [y]) = self.arena.views(reads, [sum.y.slot]);
+        let terms = [0, 1, 2, 3].map(|term| (reads[2 * term], reads[2 * term + 1]));
+        sum::sum(&self.threads, self.instructions, sum, y, &terms);
     }
 }
 

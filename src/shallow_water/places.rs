@@ -1,0 +1,54 @@
+//! Where on the sphere: edges, and complaints that say the place.
+
+use super::Sphere;
+use crate::device::{Edge, Edges};
+use crate::error::{Error, Result};
+
+impl Sphere {
+    /// What lies beyond the outermost centres.
+    pub fn edges(&self) -> Edges {
+        let edge = if self.global { Edge::Pole { row_on_pole: false } } else { Edge::Replicate };
+        Edges { periodic: self.global, rows: [edge; 2] }
+    }
+
+    /// `45N, 10W (row 3, column 5)`
+    pub fn describe(&self, row: usize, column: usize) -> String {
+        let round = |x: f64| (x.to_degrees() * 1000.0).round() / 1000.0;
+        let (latitude, longitude) =
+            (round(self.latitude(row as isize)), round(self.longitude(column as isize)));
+        let longitude = (longitude + 180.0).rem_euclid(360.0) - 180.0;
+        let named =
+            |x: f64, [below, above]: [&str; 2]| format!("{}{}", x.abs(), if x < 0.0 { below } else { above });
+        format!(
+            "{}, {} (row {row}, column {column})",
+            named(latitude, ["S", "N"]),
+            named(longitude, ["W", "E"])
+        )
+    }
+
+    /// Refuses fields at the centres, `[field, lat, lon]`, that do not fit the grid or hold a value that is not finite.
+    pub fn check_fields(&self, values: &[f64], names: &[impl AsRef<str>]) -> Result<()> {
+        let points = self.rows * self.columns;
+        if values.len() != points * names.len() {
+            let all: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+            return Err(Error::input(format!(
+                "{} on {} x {} points takes {} values, found {}",
+                all.join(", "),
+                self.rows,
+                self.columns,
+                points * names.len(),
+                values.len()
+            )));
+        }
+        match values.iter().position(|value| !value.is_finite()) {
+            None => Ok(()),
+            Some(at) => {
+                let (name, point) = (names[at / points].as_ref(), at % points);
+                let place = self.describe(point / self.columns, point % self.columns);
+                Err(Error::input(format!("{name} has no value at {place}")).hint(
+                    "physics starts from whole fields: cut out a box without missing values, or fill them",
+                ))
+            }
+        }
+    }
+}
