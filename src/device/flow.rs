@@ -37,10 +37,7 @@ pub enum FluxForm {
 /// dh/dt = -div(F, G)                      (F, G) = h (u, v)
 /// ```
 ///
-/// discretised as [`FluxForm`] says, then smoothed along the rows whose filter factor is not 0:
-/// `(1 - mu d_i^2) y = x`, `mu = r / (1 - r)^2`, as the product over m of
-/// `y_i = x_i + p / (1 + p)^2 (x_{i-s} - 2 x_i + x_{i+s})`, `s = 2^m`, `p = r^s`, until `p` is below
-/// [`NEGLIGIBLE`](Self::NEGLIGIBLE). Each factor keeps the sum of a row.
+/// discretised as [`FluxForm`] says, then smoothed along the rows that have a [`Filter`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Flow {
     pub rows: usize,
@@ -92,16 +89,13 @@ pub struct RowMeasures {
     pub area: f64,
     /// Area about its south-west corners.
     pub corner_area: f64,
-    /// Filter factor r of the centres and west faces, 0 for none.
-    pub filter: f64,
+    /// Of the centres and west faces.
+    pub filter: Filter,
     /// Of the south faces.
-    pub face_filter: f64,
+    pub face_filter: Filter,
 }
 
 impl Flow {
-    /// Where the product of the filter ends: a factor with such a p changes a wave by less than 4 p of itself.
-    pub const NEGLIGIBLE: f64 = 1e-3;
-
     pub fn len(&self) -> usize {
         (self.rows + 2 * HALO) * (self.columns + 2 * HALO)
     }
@@ -111,9 +105,65 @@ impl Flow {
     }
 }
 
+/// The implicit smoothing `(1 + nu d_i^4) y = x` of a cyclic row: `1 + nu d^4 = |c (1 - z E) (1 - z / E)|^2`, E the shift by
+/// one column, `|z| < 1`. A wave k of N is multiplied by `1 / (1 + 16 nu sin^4(pi k / N))`.
+///
+/// `1 / (1 - z E)` is the product over m of `1 + Z E^s`, `s = 2^m`, `Z = z^s`. So y comes from x in as many passes as it
+/// takes until Z is below [`NEGLIGIBLE`](Self::NEGLIGIBLE), each an average of five columns s apart:
+///
+/// ```text
+/// y_i = x_i + c1 (x_{i-s} - 2 x_i + x_{i+s}) + c2 (x_{i-2s} - 2 x_i + x_{i+2s})
+/// c1 = a (1 + b) / (1 + a + b)^2,  c2 = b / (1 + a + b)^2,  a = 2 Re Z,  b = |Z|^2
+/// ```
+///
+/// There is no recurrence along the row, every pass keeps the sum of the row, and nothing depends on the number of
+/// columns.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Filter {
+    /// Real and imaginary part of z; 0 for no smoothing.
+    pub z: [f64; 2],
+}
+
+impl Filter {
+    /// Where the product ends: such a Z changes a wave by less than 5 Z of itself.
+    pub const NEGLIGIBLE: f64 = 5e-4;
+
+    /// The filter with which `sin(pi k / N)` times the factor of a wave never exceeds `rho`, `nu = 27 / (4096 rho^4)`; none
+    /// where rho is 1 or more.
+    pub fn bounded_by(rho: f64) -> Self {
+        if rho >= 1.0 {
+            return Self::default();
+        }
+        // z is the smaller root of z + 1/z = 2 - i / sqrt(nu); with z + 1/z = 2 + d: sqrt(z) - 1/sqrt(z) = -sqrt(d), and
+        // so sqrt(z) = sqrt(1 + d/4) - sqrt(d/4), taken as 1 over the sum.
+        let quarter = 16.0 * rho * rho / 27.0_f64.sqrt();
+        let square_root = |[x, y]: [f64; 2]| {
+            let modulus = x.hypot(y);
+            [((modulus + x) / 2.0).sqrt(), ((modulus - x) / 2.0).sqrt().copysign(y)]
+        };
+        let (p, q) = (square_root([1.0, -quarter]), square_root([0.0, -quarter]));
+        let sum = [p[0] + q[0], p[1] + q[1]];
+        let square = sum[0] * sum[0] + sum[1] * sum[1];
+        let root = [sum[0] / square, -sum[1] / square];
+        Self { z: Self::square(root) }
+    }
+
+    /// The square of a complex number.
+    pub fn square([x, y]: [f64; 2]) -> [f64; 2] {
+        [x * x - y * y, 2.0 * x * y]
+    }
+
+    /// `[c1, c2]` of the pass with this Z.
+    pub fn weights([x, y]: [f64; 2]) -> [f64; 2] {
+        let (a, b) = (2.0 * x, x * x + y * y);
+        let sum = (1.0 + a + b) * (1.0 + a + b);
+        [a * (1.0 + b) / sum, b / sum]
+    }
+}
+
 impl RowMeasures {
     /// Numbers of one row in the table.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 14;
 
     /// The row of the table: products that the kernels would form for every cell otherwise.
     ///
@@ -131,20 +181,11 @@ impl RowMeasures {
             corner_area / dy,
             1.0 / dxu,
             dy / (2.0 * dxu),
-            filter,
-            face_filter,
+            filter.z[0],
+            filter.z[1],
+            face_filter.z[0],
+            face_filter.z[1],
         ]
-    }
-
-    /// The filter factor r with which a wave's response is `1 / (1 + s^2 / (4 rho^2))`, `s = sin(pi k / N)`: s times it
-    /// never exceeds rho. None for `rho >= 1`.
-    pub fn filter_factor(rho: f64) -> f64 {
-        if rho >= 1.0 {
-            return 0.0;
-        }
-        let square = rho * rho;
-        // The smaller root of r + 1/r = 2 + 1/mu, mu = 1 / (16 rho^2); its product with the larger one is 1.
-        1.0 / (1.0 + 8.0 * square + 4.0 * rho * (1.0 + 4.0 * square).sqrt())
     }
 }
 

@@ -20,7 +20,7 @@ mod transport;
 pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
 pub use elliptic::{Coefficients, Elliptic, Ends};
-pub use flow::{Biharmonic, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
+pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
 pub use sum::{Image, Sum, Term};

@@ -326,8 +326,9 @@ impl<T: Real> Pass<'_, T> {
             _ => rows::h_divergence(instructions, flux.at(j), g2, of(4), dh),
         }
 
-        for (k, filter) in work.k.iter_mut().zip([of(10), of(11), of(10)]) {
-            rows::smooth(instructions, filter, k, &mut work.smoothing[..flow.columns]);
+        let (centre, face) = ([of(10).wide(), of(11).wide()], [of(12).wide(), of(13).wide()]);
+        for (k, z) in work.k.iter_mut().zip([centre, face, centre]) {
+            rows::smooth(instructions, z, k, &mut work.smoothing[..flow.columns]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! One row of each quantity of a [`Flow`](super::super::Flow). Work rows hold columns -1 to n, element `i + 1` for column
 //! i; padded rows of fields hold columns -2 to n + 1.
 
-use super::super::{Flow, Real};
+use super::super::{Filter, Real};
 use super::instructions::Instructions;
 use super::vector::vectorised;
 
@@ -229,16 +229,16 @@ vectorised! {
     }
 }
 
-/// Smooths a cyclic row with the factor `r`, see [`Flow`]; `work` is as long.
-pub(super) fn smooth<T: Real>(instructions: Instructions, r: T, row: &mut [T], work: &mut [T]) {
+/// Smooths a cyclic row, see [`Filter`]; `work` is as long.
+pub(super) fn smooth<T: Real>(instructions: Instructions, mut z: [f64; 2], row: &mut [T], work: &mut [T]) {
     let n = row.len();
-    let (mut p, mut stride, mut in_row) = (r.wide(), 1_usize, true);
-    while p >= Flow::NEGLIGIBLE {
-        let weight = T::of(p / ((1.0 + p) * (1.0 + p)));
+    let (mut stride, mut in_row) = (1_usize, true);
+    while z[0].hypot(z[1]) >= Filter::NEGLIGIBLE {
+        let weights = Filter::weights(z).map(T::of);
         let (from, to) = if in_row { (&*row, &mut *work) } else { (&*work, &mut *row) };
-        smooth_once(instructions, weight, stride % n, from, to);
+        smooth_once(instructions, weights, [stride % n, 2 * stride % n], from, to);
         in_row = !in_row;
-        p *= p;
+        z = Filter::square(z);
         stride *= 2;
     }
     if !in_row {
@@ -247,18 +247,22 @@ pub(super) fn smooth<T: Real>(instructions: Instructions, r: T, row: &mut [T], w
 }
 
 vectorised! {
-    /// `to_i = x_i + weight (x_{i-s} - 2 x_i + x_{i+s})`, s below the length.
-    fn smooth_once<T: Real>(weight: T, s: usize, x: &[T], to: &mut [T]) {
+    /// One pass with two strides below the length.
+    fn smooth_once<T: Real>(weights: [T; 2], strides: [usize; 2], x: &[T], to: &mut [T]) {
         let n = x.len();
-        // Between these columns neither neighbour passes the end of the row.
-        let (first, second) = (s.min(n - s), s.max(n - s));
-        for (start, end) in [(0, first), (first, second), (second, n)] {
-            let len = end - start;
-            let west = &x[if start < s { start + n - s } else { start - s }..][..len];
-            let east = &x[if start < n - s { start + s } else { start + s - n }..][..len];
+        let ([c1, c2], [s1, s2]) = (weights, strides);
+        // Between these columns no neighbour passes the end of the row.
+        let mut ends = [0, s1, s2, n - s1, n - s2, n];
+        ends.sort_unstable();
+        for pair in ends.windows(2) {
+            let (start, len) = (pair[0], pair[1] - pair[0]);
+            let [w1, w2] = [s1, s2].map(|s| &x[if start < s { start + n - s } else { start - s }..][..len]);
+            let [e1, e2] = [s1, s2].map(|s| &x[if start < n - s { start + s } else { start + s - n }..][..len]);
             let (here, to) = (&x[start..][..len], &mut to[start..][..len]);
             for i in 0..len {
-                to[i] = here[i] + weight * ((west[i] - here[i]) + (east[i] - here[i]));
+                let (near, far) =
+                    ((w1[i] - here[i]) + (e1[i] - here[i]), (w2[i] - here[i]) + (e2[i] - here[i]));
+                to[i] = here[i] + (c1 * near + c2 * far);
             }
         }
     }
