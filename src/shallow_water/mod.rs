@@ -2,11 +2,27 @@
 //!
 //! Shallow water and barotropic vorticity on a latitude-longitude C grid, on the device, as a
 //! [`Stepper`](crate::stepper::Stepper) like any trained network: what a forecaster has to beat who knows the equations.
+//!
+//! A [`Layer`] is what a flow depends on, [`Fields`] are its state on the host, [`Dynamics`] puts both onto a device, and
+//! a scheme like [`ShallowWater`] steps it there. [`Case`] makes the published test cases, [`Invariants`] and [`Norms`]
+//! measure what became of them.
 
 mod advection;
+mod cases;
+mod dynamics;
+mod explicit;
+mod fields;
+mod invariants;
 pub mod laplacian;
+mod layer;
 mod places;
 mod sphere;
 
 pub use advection::{Advection, AdvectionSettings, STEERING_SHARE};
+pub use cases::{Case, Perturbation};
+pub use dynamics::Dynamics;
+pub use explicit::ShallowWater;
+pub use fields::Fields;
+pub use invariants::{Invariants, Norms};
+pub use layer::{Layer, RUNGE_KUTTA_LIMIT, dividing_step};
 pub use sphere::Sphere;

@@ -1,0 +1,154 @@
+//! A layer on the device: its tables, its halos, and the way of a state there and back. Time steps are built on this.
+
+use super::{Fields, Layer};
+use crate::device::{
+    ArenaPlan, Biharmonic, Boundary, Channel, Device, Edge, Edges, Flow, FlowOutput, HALO, HaloMap, Real,
+    RowMeasures, Slot, Stagger, Triple,
+};
+use crate::error::Result;
+
+/// What every scheme of stepping shares.
+#[derive(Debug, Clone)]
+pub struct Dynamics {
+    layer: Layer,
+    flow: Flow,
+    u_map: HaloMap,
+    v_map: HaloMap,
+    h_map: HaloMap,
+}
+
+impl Dynamics {
+    /// Takes slots for the tables.
+    pub fn plan(layer: Layer, arena: &mut ArenaPlan) -> Result<Self> {
+        layer.check()?;
+        let (rows, columns) = (layer.sphere.rows, layer.sphere.columns);
+        let global = layer.sphere.global;
+        let edge = if global { Edge::Pole { row_on_pole: false } } else { Edge::Replicate };
+        let edges = Edges { periodic: global, rows: [edge; 2] };
+        let map = |odd, stagger| edges.map(1, rows, columns, HALO, &[Channel { odd, stagger }]);
+        let len = (rows + 2 * HALO) * (columns + 2 * HALO);
+        let of_rows = layer.coriolis.chunks(columns).all(|row| row.iter().all(|f| *f == row[0]));
+        let flow = Flow {
+            rows,
+            columns,
+            form: layer.form,
+            g: layer.gravity,
+            depth: layer.depth,
+            dy: layer.sphere.dy(),
+            poles: [global; 2],
+            cap_area: layer.sphere.cap_area(),
+            table: arena.slot((rows + 2 * HALO) * RowMeasures::COUNT),
+            f: arena.slot(if of_rows { rows + 2 * HALO } else { len }),
+            b: layer.orography.as_ref().map(|_| arena.slot(len)),
+        };
+        Ok(Self {
+            flow,
+            u_map: map(true, Stagger::West)?,
+            v_map: map(true, Stagger::South)?,
+            h_map: map(false, Stagger::Centre)?,
+            layer,
+        })
+    }
+
+    pub fn layer(&self) -> &Layer {
+        &self.layer
+    }
+
+    /// Slots of a state, or of a tendency.
+    pub fn triple(&self, arena: &mut ArenaPlan) -> Triple {
+        let mut slot = || arena.slot(self.flow.len());
+        Triple { u: slot(), v: slot(), h: slot() }
+    }
+
+    /// Fills the tables, after the device has allocated the plan.
+    pub fn prepare<T: Real>(&self, device: &mut dyn Device<T>) {
+        let (rows, columns) = (self.flow.rows as isize, self.flow.columns as isize);
+        let halo = HALO as isize;
+        let padded_rows = -halo..rows + halo;
+        let table: Vec<T> = padded_rows
+            .clone()
+            .flat_map(|j| self.layer.measures(j).coefficients(self.flow.dy))
+            .map(T::of)
+            .collect();
+        device.upload(self.flow.table, &table);
+        let at = |j: isize, i: isize| {
+            let column =
+                if self.layer.sphere.global { i.rem_euclid(columns) } else { i.clamp(0, columns - 1) };
+            T::of(self.layer.coriolis[(j.clamp(0, rows) * columns + column) as usize])
+        };
+        let f: Vec<T> = match self.flow.f.len() == self.flow.len() {
+            true => padded_rows
+                .flat_map(|j| (-halo..columns + halo).map(move |i| (j, i)))
+                .map(|(j, i)| at(j, i))
+                .collect(),
+            false => padded_rows.map(|j| at(j, 0)).collect(),
+        };
+        device.upload(self.flow.f, &f);
+        if let (Some(slot), Some(orography)) = (self.flow.b, &self.layer.orography) {
+            self.upload_field(device, orography, 0.0, slot);
+            device.halo_fill(&self.h_map, slot);
+        }
+    }
+
+    /// Puts a state onto the device, h as the departure from the layer's depth; halos are not filled.
+    pub fn upload<T: Real>(&self, device: &mut dyn Device<T>, fields: &Fields, to: Triple) -> Result<()> {
+        self.layer.check_fields(fields)?;
+        self.upload_field(device, &fields.u, 0.0, to.u);
+        self.upload_field(device, &fields.v, 0.0, to.v);
+        self.upload_field(device, &fields.h, self.layer.depth, to.h);
+        Ok(())
+    }
+
+    pub fn download<T: Real>(&self, device: &dyn Device<T>, from: Triple) -> Fields {
+        Fields {
+            u: self.download_field(device, from.u, 0.0),
+            v: self.download_field(device, from.v, 0.0),
+            h: self.download_field(device, from.h, self.layer.depth),
+        }
+    }
+
+    /// Puts `values - offset`, `[rows, columns]`, into the interior of a slot, and 0 into its halo.
+    pub fn upload_field<T: Real>(&self, device: &mut dyn Device<T>, values: &[f64], offset: f64, to: Slot) {
+        let (columns, width) = (self.flow.columns, self.flow.columns + 2 * HALO);
+        let mut padded = vec![T::default(); to.len()];
+        for (row, values) in padded[HALO * width..].chunks_mut(width).zip(values.chunks(columns)) {
+            row[HALO..].iter_mut().zip(values).for_each(|(x, &value)| *x = T::of(value - offset));
+        }
+        device.upload(to, &padded);
+    }
+
+    /// The interior of a slot plus `offset`, `[rows, columns]`.
+    pub fn download_field<T: Real>(&self, device: &dyn Device<T>, from: Slot, offset: f64) -> Vec<f64> {
+        let (columns, width) = (self.flow.columns, self.flow.columns + 2 * HALO);
+        let mut padded = vec![T::default(); from.len()];
+        device.download(from, &mut padded);
+        let rows = padded[HALO * width..].chunks(width).take(self.flow.rows);
+        rows.flat_map(|row| row[HALO..][..columns].iter().map(|x| x.wide() + offset)).collect()
+    }
+
+    /// Fills the halos of a state.
+    pub fn fill<T: Real>(&self, device: &mut dyn Device<T>, x: Triple) {
+        device.halo_fill(&self.u_map, x.u);
+        device.halo_fill(&self.v_map, x.v);
+        device.halo_fill(&self.h_map, x.h);
+    }
+
+    /// Fills the halos of x, computes its tendency and does with it what `output` says.
+    pub fn flow<T: Real>(&self, device: &mut dyn Device<T>, x: Triple, output: &FlowOutput) {
+        self.fill(device, x);
+        device.flow(&self.flow, x, output);
+    }
+
+    /// Damps the shortest waves of the wind of x for a time of `dt` [s], if the layer is damped; `work` is overwritten.
+    pub fn damp<T: Real>(&self, device: &mut dyn Device<T>, x: Triple, work: Triple, dt: f64) {
+        let Some(time) = self.layer.damping else { return };
+        let weight = dt / time / 32.0;
+        let parts = [(&self.u_map, x.u, work.u, [false; 2]), (&self.v_map, x.v, work.v, self.flow.poles)];
+        for (map, to, x, on_pole) in parts {
+            device.halo_fill(map, to);
+            device.copy(to, x);
+            let (rows, columns) = (self.flow.rows, self.flow.columns);
+            device.biharmonic(&Biharmonic { rows, columns, weight, x, to, on_pole });
+        }
+    }
+}
