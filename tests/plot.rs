@@ -70,6 +70,8 @@ fn wrong_requests_are_refused_with_what_the_file_has() {
         (vec!["--lead", "24h"], "has no lead times"),
         (vec!["--range", "9:1"], "LOW:HIGH"),
         (vec!["--contours", "few"], "contour interval"),
+        (vec!["--out", "map.jpg"], "name it map.png"),
+        (vec!["--animate", "gif", "--out", "map.png"], "name it map.gif"),
         (vec!["--seconds", "0"], "cannot stay"),
     ] {
         let output = plot(folder.path(), &[&[file], flags.as_slice()].concat());

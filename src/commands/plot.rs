@@ -124,6 +124,9 @@ pub fn run(args: &Args) -> Result<()> {
     if !(args.seconds.is_finite() && args.seconds > 0.0) {
         return Err(Error::input(format!("a frame cannot stay for {} seconds", args.seconds)));
     }
+    if let Some(out) = &args.out {
+        check_name(out, args.animate)?;
+    }
     let info = inspect_file(&args.file)?;
     let chosen = choose(&info, &args.variable)?;
     let frames = choose_times(args, &info, chosen[0].variable)?;
@@ -139,6 +142,22 @@ pub fn run(args: &Args) -> Result<()> {
     write_whole(&out, |file| file.write_all(&bytes).context(|| format!("cannot write {}", out.display())))?;
     eprintln!("wrote {} ({} x {} pixels)", out.display(), images[0].width, images[0].height);
     Ok(())
+}
+
+/// Refuses to write one kind of picture under the name of another.
+fn check_name(out: &Path, animate: Option<Animation>) -> Result<()> {
+    let fitting: &[&str] = match animate {
+        None => &["png"],
+        Some(Animation::Gif) => &["gif"],
+        Some(Animation::Apng) => &["png", "apng"],
+    };
+    let Some(extension) = out.extension() else { return Ok(()) };
+    if fitting.iter().any(|fits| extension.eq_ignore_ascii_case(fits)) {
+        return Ok(());
+    }
+    let name = out.with_extension(fitting[0]);
+    Err(Error::input(format!("{} would hold a {} picture", out.display(), fitting[0].to_uppercase()))
+        .hint(format!("name it {}", name.display())))
 }
 
 /// The fields that the user named, or the first four that change with time.
