@@ -258,3 +258,26 @@ fn validation_windows_come_once_in_order_and_stay_inside() {
         windows.rewind();
     }
 }
+
+#[test]
+fn days_whose_rows_were_turned_are_refused_by_name() {
+    let Some(original) = folder() else { return };
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["mslp_ei.nc", "t850_ei.nc", "z500_ei.nc"] {
+        // Not the permissions: the original may be read-only.
+        std::fs::write(copy.path().join(name), std::fs::read(original.join(name)).unwrap()).unwrap();
+    }
+    let mut file = netcdf::append(copy.path().join("z500_ei.nc")).unwrap();
+    let mut z = file.variable_mut("z").unwrap();
+    for day in 380..400 {
+        let raw: Vec<i16> = z.get_values((day, .., ..)).unwrap();
+        let turned: Vec<i16> = raw.chunks(24).rev().flatten().copied().collect();
+        z.put_values(&turned, (day, .., ..)).unwrap();
+    }
+    file.close().unwrap();
+    let catalogue = Catalogue::build(&config(copy.path()).plan().unwrap()).unwrap();
+    let input = InputConfig::default().normalizer().unwrap();
+    let error = Normalizer::fit(&catalogue.training().unwrap(), &input).err().expect("refused");
+    let text = wxsim::error::chain(&error);
+    assert!(text.contains("z500 at 2001-01-") && text.contains("looks turned upside down"), "{text}");
+}

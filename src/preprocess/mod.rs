@@ -21,6 +21,7 @@ mod state_reader;
 mod statics;
 mod statistics;
 mod tracks;
+mod upright;
 mod view;
 mod windows;
 

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::statistics::{Moments, Statistics};
+use super::upright::{Suspect, refuse_turned, suspects};
 use super::view::TrainingView;
 use crate::climatology::{Arrays, Climatology, ClimatologyFit, ClimatologyKind};
 use crate::error::{Context, Error, Result};
@@ -297,8 +298,8 @@ fn statistics(
     let values = training.layout().grid.points() * channels;
     let step = training.catalogue().step();
     let empty = || Statistics::new(values, channels, step);
-    let stretch = |dates: &[ValidTime]| -> Result<Statistics> {
-        let mut statistics = empty();
+    let stretch = |dates: &[ValidTime]| -> Result<(Statistics, Vec<Suspect>)> {
+        let (mut statistics, mut turned) = (empty(), Vec::new());
         let mut normal = vec![0.0; values];
         for dates in dates.chunks(training.block().min(MOST_TOGETHER)) {
             for state in training.read_many(dates)? {
@@ -311,20 +312,24 @@ fn statistics(
                 transform(&mut values, epsilons);
                 if let Some(climatology) = climatology {
                     climatology.evaluate(state.valid, &mut normal)?;
+                    turned.extend(suspects(training.layout(), state.valid, &values, &normal));
                     values.iter_mut().zip(&normal).for_each(|(x, c)| *x -= c);
                 }
                 statistics.add(state.valid, &values)?;
             }
         }
-        Ok(statistics)
+        Ok((statistics, turned))
     };
     let times = training.times();
     let parts: Vec<Result<_>> =
         times.par_chunks(times.len().div_ceil(STRETCHES).max(1)).map(stretch).collect();
-    let mut whole = empty();
+    let (mut whole, mut turned) = (empty(), Vec::new());
     for part in parts {
-        whole.merge(part?);
+        let (part, its_turned) = part?;
+        whole.merge(part);
+        turned.extend(its_turned);
     }
+    refuse_turned(training.layout(), &turned, &whole.values)?;
     Ok(whole)
 }
 
