@@ -12,6 +12,7 @@ mod boundary;
 pub mod cpu;
 mod elliptic;
 mod flow;
+mod leapfrog;
 mod operations;
 mod real;
 mod sum;
@@ -21,6 +22,7 @@ pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
 pub use elliptic::{Coefficients, Elliptic, Ends};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
+pub use leapfrog::Leapfrog;
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
 pub use sum::{Image, Sum, Term};
@@ -140,6 +142,11 @@ pub trait Device<T: Real>: Send {
 
     /// Overwrites x `[rows, columns]` with the solution; x may be `right`.
     fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot);
+
+    /// Overwrites `unknown` with the right side of the equation of the step.
+    fn leapfrog_predict(&mut self, step: &Leapfrog);
+    /// Steps with the solution in `unknown`: `before` becomes after, `now` is filtered; halos stay.
+    fn leapfrog_correct(&mut self, step: &Leapfrog);
 
     /// Finds where the particles that arrive at the points of a lattice came from.
     fn depart(&mut self, departures: &Departures);

@@ -50,6 +50,11 @@ impl Dynamics {
         })
     }
 
+    /// Shapes and measures of the flow on the device.
+    pub(super) fn shape(&self) -> &Flow {
+        &self.flow
+    }
+
     pub fn layer(&self) -> &Layer {
         &self.layer
     }

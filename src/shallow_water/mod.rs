@@ -15,14 +15,16 @@ mod fields;
 mod invariants;
 pub mod laplacian;
 mod layer;
+mod model;
 mod places;
+mod semi_implicit;
 mod sphere;
 
 pub use advection::{Advection, AdvectionSettings, STEERING_SHARE};
 pub use cases::{Case, Perturbation};
 pub use dynamics::Dynamics;
-pub use explicit::ShallowWater;
 pub use fields::Fields;
 pub use invariants::{Invariants, Norms};
 pub use layer::{Layer, RUNGE_KUTTA_LIMIT, dividing_step};
+pub use model::ShallowWater;
 pub use sphere::Sphere;

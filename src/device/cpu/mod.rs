@@ -14,6 +14,7 @@ mod flow_rows;
 mod halo;
 mod instructions;
 mod layer_norm;
+mod leapfrog;
 mod loss;
 mod naive;
 mod optimiser;
@@ -32,8 +33,8 @@ pub use instructions::Instructions;
 
 use super::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Departures, Device, Elliptic,
-    Flow, FlowOutput, HaloMap, Interpolation, LayerNorm, Loss, Placement, Readout, Real, Slot, Sum, Triple,
-    Write,
+    Flow, FlowOutput, HaloMap, Interpolation, LayerNorm, Leapfrog, Loss, Placement, Readout, Real, Slot, Sum,
+    Triple, Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -329,6 +330,27 @@ impl<T: Real> Device<T> for Cpu<T> {
         let (reads, [y]) = self.arena.views(reads, [sum.y.slot]);
         let terms = [0, 1, 2, 3].map(|term| (reads[2 * term], reads[2 * term + 1]));
         sum::sum(&self.threads, self.instructions, sum, y, &terms);
+    }
+
+    fn leapfrog_predict(&mut self, step: &Leapfrog) {
+        let (before, now, k) = (step.before, step.now, step.nonlinear);
+        let ([bu, bv, bh, u, v, h, ku, kv, kh, table], [unknown]) = self.arena.views(
+            [before.u, before.v, before.h, now.u, now.v, now.h, k.u, k.v, k.h, step.flow.table],
+            [step.unknown],
+        );
+        let inputs =
+            leapfrog::Inputs { before: [bu, bv, bh], now: [u, v, h], nonlinear: [ku, kv, kh], table };
+        leapfrog::predict(&self.threads, self.instructions, step, &inputs, unknown);
+    }
+
+    fn leapfrog_correct(&mut self, step: &Leapfrog) {
+        let (before, now, k) = (step.before, step.now, step.nonlinear);
+        let ([ku, kv, table, unknown], [bu, bv, bh, u, v, h]) = self.arena.views(
+            [k.u, k.v, step.flow.table, step.unknown],
+            [before.u, before.v, before.h, now.u, now.v, now.h],
+        );
+        let (before, now) = ([bu, bv, bh], [u, v, h]);
+        leapfrog::correct(&self.threads, self.instructions, step, [ku, kv, table, unknown], before, now);
     }
 }
 

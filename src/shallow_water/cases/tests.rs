@@ -6,6 +6,7 @@ use crate::device::{FluxForm, Real};
 use crate::shallow_water::{Invariants, Norms, RUNGE_KUTTA_LIMIT, ShallowWater, dividing_step};
 
 mod long;
+mod semi_implicit;
 
 const DAY: f64 = DAY_SECONDS as f64;
 

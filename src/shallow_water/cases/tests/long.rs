@@ -6,7 +6,7 @@
 use super::*;
 
 /// h of a finer grid at the centres of one with a `ratio`-th of its rows and columns, a power of two.
-fn coarsened(fine: &[f64], rows: usize, columns: usize, ratio: usize) -> Vec<f64> {
+pub(super) fn coarsened(fine: &[f64], rows: usize, columns: usize, ratio: usize) -> Vec<f64> {
     if ratio == 1 {
         return fine.to_vec();
     }

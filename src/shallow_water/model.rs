@@ -1,0 +1,147 @@
+//! A flow that is stepped on a device.
+
+use super::dynamics::Dynamics;
+use super::explicit::RungeKutta;
+use super::layer::{Moment, RUNGE_KUTTA_LIMIT, StepLimit};
+use super::semi_implicit::SemiImplicit;
+use super::{Fields, Layer};
+use crate::device::{ArenaPlan, Device, Real, Triple};
+use crate::error::{Error, Result};
+
+/// One layer of fluid in motion.
+pub struct ShallowWater<T: Real> {
+    device: Box<dyn Device<T>>,
+    dynamics: Dynamics,
+    scheme: Scheme,
+    moment: Moment,
+}
+
+#[derive(Debug, Clone)]
+enum Scheme {
+    RungeKutta(RungeKutta),
+    SemiImplicit(SemiImplicit),
+}
+
+impl Scheme {
+    fn state(&self) -> Triple {
+        match self {
+            Scheme::RungeKutta(scheme) => scheme.state(),
+            Scheme::SemiImplicit(scheme) => scheme.state(),
+        }
+    }
+
+    fn limit(&self) -> StepLimit {
+        match self {
+            Scheme::RungeKutta(_) => StepLimit::Waves(RUNGE_KUTTA_LIMIT),
+            Scheme::SemiImplicit(_) => StepLimit::Wind,
+        }
+    }
+}
+
+impl<T: Real> ShallowWater<T> {
+    /// Steps between two looks at the state.
+    pub const LOOK_EVERY: u64 = 16;
+
+    /// A layer at rest that takes steps of `dt` [s] by the classical Runge-Kutta scheme: the reference.
+    /// [`Layer::longest_step`] says how long they may be.
+    pub fn new(layer: Layer, dt: f64, device: Box<dyn Device<T>>) -> Result<Self> {
+        Self::with_scheme(layer, dt, device, |dynamics, arena| {
+            Scheme::RungeKutta(RungeKutta::plan(dynamics, arena))
+        })
+    }
+
+    /// A layer of the whole globe at rest that takes leapfrog steps of `dt` [s] in which gravity waves are implicit: as
+    /// accurate, and an order of magnitude faster. [`Layer::semi_implicit_step`] says how long they may be.
+    pub fn semi_implicit(layer: Layer, dt: f64, device: Box<dyn Device<T>>) -> Result<Self> {
+        if !layer.sphere.global {
+            return Err(Error::input("semi-implicit steps need the whole globe")
+                .hint("step a box by the Runge-Kutta scheme"));
+        }
+        Self::with_scheme(layer, dt, device, |dynamics, arena| {
+            Scheme::SemiImplicit(SemiImplicit::plan(dynamics, dt, arena))
+        })
+    }
+
+    fn with_scheme(
+        layer: Layer,
+        dt: f64,
+        mut device: Box<dyn Device<T>>,
+        plan: impl FnOnce(&Dynamics, &mut ArenaPlan) -> Scheme,
+    ) -> Result<Self> {
+        if !(dt > 0.0 && dt.is_finite()) {
+            return Err(Error::input(format!("a time step must be positive, found {dt} s")));
+        }
+        let mut arena = ArenaPlan::default();
+        let dynamics = Dynamics::plan(layer, &mut arena)?;
+        let scheme = plan(&dynamics, &mut arena);
+        device.allocate(&arena)?;
+        dynamics.prepare(&mut *device);
+        if let Scheme::SemiImplicit(scheme) = &scheme {
+            scheme.prepare(&mut *device);
+        }
+        let layer = dynamics.layer();
+        let stable = match scheme.limit() {
+            StepLimit::Waves(reach) => layer.longest_step(reach, layer.depth),
+            StepLimit::Wind => layer.semi_implicit_step(),
+        };
+        Ok(Self { device, dynamics, scheme, moment: Moment { step: 0, time: 0.0, dt, stable } })
+    }
+
+    /// Starts from `fields` at time 0.
+    pub fn start(&mut self, fields: &Fields) -> Result<()> {
+        if let Scheme::SemiImplicit(scheme) = &mut self.scheme {
+            scheme.restart();
+        }
+        self.dynamics.upload(&mut *self.device, fields, self.scheme.state())?;
+        self.moment = Moment { step: 0, time: 0.0, ..self.moment };
+        self.look(fields)
+    }
+
+    /// Takes `steps` steps. Every few of them the state is looked at: a value that is no number, a dry cell or a step that
+    /// has become too long ends the run with an error that says when, where and what would have been stable.
+    pub fn advance(&mut self, steps: usize) -> Result<()> {
+        for _ in 0..steps {
+            self.step();
+            if self.moment.step.is_multiple_of(Self::LOOK_EVERY) {
+                self.look(&self.fields())?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn fields(&self) -> Fields {
+        self.dynamics.download(&*self.device, self.scheme.state())
+    }
+
+    /// Since the start [s].
+    pub fn time(&self) -> f64 {
+        self.moment.time
+    }
+
+    pub fn dt(&self) -> f64 {
+        self.moment.dt
+    }
+
+    pub fn layer(&self) -> &Layer {
+        self.dynamics.layer()
+    }
+
+    pub fn device(&self) -> &dyn Device<T> {
+        &*self.device
+    }
+
+    fn look(&mut self, fields: &Fields) -> Result<()> {
+        self.moment.stable = self.dynamics.layer().inspect(fields, &self.moment, self.scheme.limit())?;
+        Ok(())
+    }
+
+    fn step(&mut self) {
+        let (dt, device) = (self.moment.dt, &mut *self.device);
+        match &mut self.scheme {
+            Scheme::RungeKutta(scheme) => scheme.step(device, &self.dynamics, dt),
+            Scheme::SemiImplicit(scheme) => scheme.step(device, &self.dynamics, dt),
+        }
+        self.moment.step += 1;
+        self.moment.time = self.moment.step as f64 * dt;
+    }
+}
