@@ -3,6 +3,8 @@
 //! `lap x = div grad x` with the differences of the shallow-water model: gradients on west and south faces, divergence
 //! at the centres. Equations are integrated over cells: the right side of `lap x = r` is `area(j) r(j, i)`.
 
+use std::ops::Range;
+
 use crate::device::{Coefficients, Ends};
 
 use super::Sphere;
@@ -18,6 +20,19 @@ pub fn global(sphere: &Sphere, kappa: impl Fn(f64) -> f64) -> Coefficients {
 /// outermost ring of its cells; weight is positive.
 pub fn interior(sphere: &Sphere, weight: impl Fn(f64) -> f64, kappa: impl Fn(f64) -> f64) -> Coefficients {
     coefficients(sphere, [1, sphere.rows - 1], sphere.columns - 2, Ends::Dirichlet, weight, kappa)
+}
+
+/// `div(weight(latitude) grad x) = r` on the rows of one hemisphere of the globe, with x = 0 on the equator: `rows` are
+/// all those to the north or to the south of it.
+pub fn hemisphere(sphere: &Sphere, weight: impl Fn(f64) -> f64, rows: Range<usize>) -> Coefficients {
+    let [from, to] = [rows.start, rows.end];
+    let mut half = coefficients(sphere, [from, to], sphere.columns, Ends::Periodic, weight, |_| 0.0);
+    // The equator is a row of centres, or a row of faces half as far away.
+    if sphere.rows % 2 == 0 {
+        let equator = if from == 0 { to - from } else { 0 };
+        half.south[equator] *= 2.0;
+    }
+    half
 }
 
 /// `lap x = r` in a box that nothing leaves or enters, `[rows, columns]`: no gradient across its edges. The area mean of

@@ -8,23 +8,29 @@
 //! measure what became of them.
 
 mod advection;
+mod balance;
 mod cases;
+mod digital_filter;
 mod dynamics;
 mod explicit;
 mod fields;
 mod invariants;
 pub mod laplacian;
 mod layer;
+mod linear_balance;
 mod model;
 mod places;
 mod semi_implicit;
 mod sphere;
 
 pub use advection::{Advection, AdvectionSettings, STEERING_SHARE};
+pub use balance::Balance;
 pub use cases::{Case, Perturbation};
+pub use digital_filter::DigitalFilter;
 pub use dynamics::Dynamics;
 pub use fields::Fields;
 pub use invariants::{Invariants, Norms};
 pub use layer::{Layer, RUNGE_KUTTA_LIMIT, dividing_step};
+pub use linear_balance::LinearBalance;
 pub use model::ShallowWater;
 pub use sphere::Sphere;
