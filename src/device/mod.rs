@@ -12,6 +12,7 @@ mod boundary;
 pub mod cpu;
 mod elliptic;
 mod flow;
+mod jacobian;
 mod leapfrog;
 mod operations;
 mod real;
@@ -22,6 +23,7 @@ pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
 pub use elliptic::{Coefficients, Elliptic, Ends};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
+pub use jacobian::{Jacobian, RowSmoothing};
 pub use leapfrog::Leapfrog;
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
@@ -154,4 +156,7 @@ pub trait Device<T: Real>: Send {
     fn interpolate(&mut self, interpolation: &Interpolation);
 
     fn sum(&mut self, sum: &Sum);
+    /// The halos of p and q are filled.
+    fn jacobian(&mut self, jacobian: &Jacobian);
+    fn smooth_rows(&mut self, smoothing: &RowSmoothing);
 }

@@ -13,6 +13,7 @@ mod flow;
 mod flow_rows;
 mod halo;
 mod instructions;
+mod jacobian;
 mod layer_norm;
 mod leapfrog;
 mod loss;
@@ -33,8 +34,8 @@ pub use instructions::Instructions;
 
 use super::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Departures, Device, Elliptic,
-    Flow, FlowOutput, HaloMap, Interpolation, LayerNorm, Leapfrog, Loss, Placement, Readout, Real, Slot, Sum,
-    Triple, Write,
+    Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss, Placement, Readout, Real,
+    RowSmoothing, Slot, Sum, Triple, Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -351,6 +352,17 @@ impl<T: Real> Device<T> for Cpu<T> {
         );
         let (before, now) = ([bu, bv, bh], [u, v, h]);
         leapfrog::correct(&self.threads, self.instructions, step, [ku, kv, table, unknown], before, now);
+    }
+
+    fn jacobian(&mut self, jacobian: &Jacobian) {
+        let (reads, [k]) = self.arena.views([jacobian.p, jacobian.q, jacobian.table], [jacobian.k]);
+        jacobian::jacobian(&self.threads, self.instructions, jacobian, reads, k);
+    }
+
+    fn smooth_rows(&mut self, smoothing: &RowSmoothing) {
+        let ([filters], [x]) = self.arena.views([smoothing.filters], [smoothing.x.slot]);
+        let work = self.rows.numbers(jacobian::work_len(smoothing));
+        jacobian::smooth_rows(&self.threads, self.instructions, smoothing, filters, x, work);
     }
 }
 

@@ -16,6 +16,17 @@ pub(super) fn sum<T: Real>(
     let (rows, n, Image { halo, .. }) = (sum.rows, sum.columns, sum.y);
     let width = n + 2 * halo;
     assert_eq!(y.len(), (rows + 2 * halo) * width, "a sum of {rows} x {n} points");
+    for (term, (x, factors)) in sum.terms.iter().zip(terms) {
+        assert_eq!(
+            x.len(),
+            (rows + 2 * term.x.halo) * (n + 2 * term.x.halo),
+            "a term of {rows} x {n} points"
+        );
+        assert!(
+            [0, rows, rows * n].contains(&factors.len()),
+            "a factor for all, for each row or for each point"
+        );
+    }
     let lines = lines_per_task(rows);
     threads.chunks(&mut y[halo * width..][..rows * width], lines * width, |task, part| {
         for (j, line) in part.chunks_exact_mut(width).enumerate().map(|(j, line)| (task * lines + j, line)) {
