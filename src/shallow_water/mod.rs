@@ -5,10 +5,12 @@
 //!
 //! A [`Layer`] is what a flow depends on, [`Fields`] are its state on the host, [`Dynamics`] puts both onto a device, and
 //! a scheme like [`ShallowWater`] steps it there. [`Case`] makes the published test cases, [`Invariants`] and [`Norms`]
-//! measure what became of them.
+//! measure what became of them. [`Barotropic`] forecasts one level from its winds or its geopotential alone, [`Advection`]
+//! carries scalars by given winds.
 
 mod advection;
 mod balance;
+mod barotropic;
 mod cases;
 mod digital_filter;
 mod dynamics;
@@ -22,9 +24,11 @@ mod model;
 mod places;
 mod semi_implicit;
 mod sphere;
+mod streamfunction;
 
 pub use advection::{Advection, AdvectionSettings, STEERING_SHARE};
 pub use balance::Balance;
+pub use barotropic::{Barotropic, BarotropicFields, BarotropicSettings};
 pub use cases::{Case, Perturbation};
 pub use digital_filter::DigitalFilter;
 pub use dynamics::Dynamics;
@@ -33,4 +37,5 @@ pub use invariants::{Invariants, Norms};
 pub use layer::{Layer, RUNGE_KUTTA_LIMIT, dividing_step};
 pub use linear_balance::LinearBalance;
 pub use model::ShallowWater;
+pub use places::largest_whole_box;
 pub use sphere::Sphere;

@@ -1,5 +1,7 @@
 //! Where on the sphere: edges, and complaints that say the place.
 
+use std::ops::Range;
+
 use super::Sphere;
 use crate::device::{Edge, Edges};
 use crate::error::{Error, Result};
@@ -50,5 +52,46 @@ impl Sphere {
                 ))
             }
         }
+    }
+}
+
+/// The largest box in which no point is missing, as rows and columns. `None` where every point is
+/// missing. For analyses of a region that fills only part of its rows and columns.
+pub fn largest_whole_box(missing: &[bool], columns: usize) -> Option<[Range<usize>; 2]> {
+    let mut largest: Option<[Range<usize>; 2]> = None;
+    let mut most = 0;
+    // How many points without a gap lie in each column, up to this row.
+    let mut heights = vec![0; columns];
+    for (row, missing) in missing.chunks_exact(columns).enumerate() {
+        for (height, &missing) in heights.iter_mut().zip(missing) {
+            *height = if missing { 0 } else { *height + 1 };
+        }
+        for first in 0..columns {
+            let mut height = usize::MAX;
+            for last in first..columns {
+                height = height.min(heights[last]);
+                let points = height * (last + 1 - first);
+                if points > most {
+                    most = points;
+                    largest = Some([row + 1 - height..row + 1, first..last + 1]);
+                }
+            }
+        }
+    }
+    largest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest_whole_box;
+
+    #[test]
+    fn the_largest_box_touches_no_gap() {
+        let picture = ["..##..", ".####.", ".####.", "######"];
+        let missing: Vec<bool> = picture.iter().flat_map(|row| row.chars().map(|c| c == '.')).collect();
+        assert_eq!(largest_whole_box(&missing, 6), Some([1..4, 1..5]));
+        assert_eq!(largest_whole_box(&missing[..12], 6), Some([0..2, 2..4]));
+        assert_eq!(largest_whole_box(&[true; 6], 3), None);
+        assert_eq!(largest_whole_box(&[false; 6], 3), Some([0..2, 0..3]));
     }
 }
