@@ -215,7 +215,17 @@ fn define(file: &mut FileMut, head: &ForecastHead, variables: &[FileVariable]) -
             attributes(&mut level, &[("units", "hPa"), ("positive", "down"), ("axis", "Z")])?;
             level.put_values(&variable.levels, ..)?;
         }
-        define_variable(file, head, variable, accumulated)?;
+        // Where the time axis has bounds for the sums, other quantities hold at the instant.
+        let cell_methods = match variable.quantity.behaviour() {
+            Behaviour::Accumulated => Some("time: sum"),
+            _ if accumulated => Some("time: point"),
+            _ => None,
+        };
+        let mut out = define_variable(file, grid, variable)?;
+        if let Some(methods) = cell_methods {
+            out.put_attribute("cell_methods", methods)?;
+        }
+        out.put_attribute("coordinates", "lead_time forecast_reference_time")?;
     }
     Ok(())
 }
@@ -261,7 +271,7 @@ fn define_times(file: &mut FileMut, head: &ForecastHead, accumulated: bool) -> n
     Ok(())
 }
 
-fn define_grid(file: &mut FileMut, grid: &Grid, orientation: Orientation) -> netcdf::Result<()> {
+pub(super) fn define_grid(file: &mut FileMut, grid: &Grid, orientation: Orientation) -> netcdf::Result<()> {
     let mut rows = grid.latitude.clone();
     if orientation.latitude_descending {
         rows.reverse();
@@ -297,13 +307,12 @@ fn file_longitudes(grid: &Grid, orientation: Orientation) -> Vec<f64> {
     columns
 }
 
-fn define_variable(
-    file: &mut FileMut,
-    head: &ForecastHead,
+/// A variable along time, its levels and the grid, whose chunks are single fields.
+pub(super) fn define_variable<'f>(
+    file: &'f mut FileMut,
+    grid: &Grid,
     variable: &FileVariable,
-    accumulated: bool,
-) -> netcdf::Result<()> {
-    let grid = &head.layout.grid;
+) -> netcdf::Result<VariableMut<'f>> {
     let mut dimensions = vec!["time"];
     let mut chunk = vec![1];
     if let Some(level) = &variable.level_dimension {
@@ -321,18 +330,10 @@ fn define_variable(
         out.put_attribute("standard_name", name)?;
     }
     attributes(&mut out, &[("long_name", &variable.long_name), ("units", &variable.file_units)])?;
-    let sum = variable.quantity.behaviour() == Behaviour::Accumulated;
-    if sum {
-        out.put_attribute("cell_methods", "time: sum")?;
-    } else if accumulated {
-        // The time axis has bounds for the sums; this quantity holds at the instant.
-        out.put_attribute("cell_methods", "time: point")?;
-    }
-    out.put_attribute("coordinates", "lead_time forecast_reference_time")?;
-    Ok(())
+    Ok(out)
 }
 
-fn attributes(variable: &mut VariableMut<'_>, pairs: &[(&str, &str)]) -> netcdf::Result<()> {
+pub(super) fn attributes(variable: &mut VariableMut<'_>, pairs: &[(&str, &str)]) -> netcdf::Result<()> {
     for (name, text) in pairs {
         variable.put_attribute(name, *text)?;
     }

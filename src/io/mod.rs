@@ -12,6 +12,7 @@ pub mod coastlines;
 pub mod events;
 pub mod rewrite;
 pub mod run_dir;
+pub mod series_file;
 
 // Reading, in the order in which a file is understood.
 mod sniff;

@@ -173,7 +173,7 @@ fn balanced_depths(sphere: &Sphere) -> Vec<f64> {
 }
 
 /// Gauss-Legendre quadrature of 8 nodes on each of 16 pieces.
-fn integral(f: impl Fn(f64) -> f64, from: f64, to: f64) -> f64 {
+pub(super) fn integral(f: impl Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     const NODES: [(f64, f64); 4] = [
         (0.183_434_642_495_649_8, 0.362_683_783_378_362),
         (0.525_532_409_916_329, 0.313_706_645_877_887_3),
