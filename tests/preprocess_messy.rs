@@ -231,6 +231,24 @@ fn grids_that_differ_are_refused_unless_they_are_brought_together() {
 }
 
 #[test]
+fn a_part_of_the_files_grid_keeps_its_points_and_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    t2m(six_hourly(33)).write(&folder.path().join("t.nc"));
+    let part = |text: &str| format!("grid = {{ {text} }}");
+    // Bounds off the points, and longitudes counted the other way around.
+    let bounds = part("south = 40.6, north = 42, west = -349, east = -347");
+    let catalogue = build(folder.path(), &bounds).unwrap();
+    assert_eq!(catalogue.layout().grid.describe(), "2 x 3, 41N..42N, 11E..13E");
+    let state = catalogue.read(at(6)).unwrap();
+    for (point, value) in [(6, [0, 0, 0]), (8, [0, 2, 0]), (13, [1, 2, 0])] {
+        // the weights of a conservative mean over the point's own cell sum up to 1 in float32
+        assert!((state.values[value] - weather(6, point)).abs() < 1e-4, "{point}");
+    }
+    let none = refusal(folder.path(), &part("south = 10, north = 20, west = 0, east = 20"));
+    assert!(none.contains("no points of 4 x 5, 40N..43N"), "{none}");
+}
+
+#[test]
 fn sums_are_added_up_to_the_step_and_stay_non_negative_through_the_logarithm() {
     let folder = tempfile::tempdir().unwrap();
     let rain = |hour: i32, point: usize| ((hour * 7 + point as i32) % 13 - 8).max(0) as f32 * 1e-4;

@@ -83,7 +83,8 @@ pub struct SplitConfig {
     pub test: Option<[String; 2]>,
 }
 
-/// A grid of `step` degrees, over the globe or between bounds, or that of a file.
+/// A grid of `step` degrees, over the globe or between bounds; between bounds alone, the points of the files themselves; or the
+/// grid of another file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GridConfig {
@@ -259,9 +260,19 @@ impl GridConfig {
                 }
                 GridTarget::Region { step, south, north, west, east }
             }
+            (None, Some(south), Some(north), Some(west), Some(east), None) => {
+                let finite = [south, north, west, east].iter().all(|x| x.is_finite());
+                if !finite || south >= north || west == east {
+                    return Err(Error::input(format!(
+                        "data.grid: {south} to {north} N and {west} to {east} E is not a part of a grid"
+                    ))
+                    .hint("south lies before north and west before east"));
+                }
+                GridTarget::Part { south, north, west, east }
+            }
             _ => {
-                return Err(Error::input("data.grid needs a step, or a step and all four bounds, or a file")
-                    .hint("grid = { step = 5.625 }, { step = 1.5, south = 30, north = 60, west = -20, east = 14.5 } or { like = \"file.nc\" }"));
+                return Err(Error::input("data.grid needs a step, all four bounds, both, or a file")
+                    .hint("grid = { step = 5.625 }, { south = 30, north = 60, west = -20, east = 14.5 }, the same with a step, or { like = \"file.nc\" }"));
             }
         };
         Ok(GridPlan { target, method: self.method })

@@ -13,7 +13,7 @@ use super::tracks::Track;
 use super::view::{TrainingView, ValidationView, View};
 use crate::error::{Context, Error, Result};
 use crate::field::{Layout, State};
-use crate::grid::{Grid, Orientation};
+use crate::grid::{COORDINATE_TOLERANCE, Grid, Orientation};
 use crate::io::forecast_file::FileUnits;
 use crate::io::{self, Linear};
 use crate::time::{Calendar, LeadTime, ValidTime};
@@ -255,7 +255,7 @@ fn grids(tracks: &[Track], plan: Option<&GridPlan>) -> Result<(Grid, Vec<(Grid, 
         }
         return Ok((grid.clone(), Vec::new()));
     };
-    let target = target(&plan.target)?;
+    let target = target(&plan.target, &first.variable.grid)?;
     let mut regrids: Vec<(Grid, Regrid)> = Vec::new();
     for part in parts() {
         let grid = &part.variable.grid;
@@ -268,7 +268,7 @@ fn grids(tracks: &[Track], plan: Option<&GridPlan>) -> Result<(Grid, Vec<(Grid, 
     Ok((target, regrids))
 }
 
-fn target(target: &GridTarget) -> Result<Grid> {
+fn target(target: &GridTarget, own: &Grid) -> Result<Grid> {
     let points = |first: f64, last: f64, step: f64| -> Vec<f64> {
         let count = ((last - first) / step + 1e-6).floor() as usize + 1;
         (0..count).map(|i| first + i as f64 * step).collect()
@@ -278,6 +278,7 @@ fn target(target: &GridTarget) -> Result<Grid> {
             let east = if east < west { east + 360.0 } else { *east };
             Grid::new(points(*south, *north, *step), points(*west, east, *step))
         }
+        GridTarget::Part { south, north, west, east } => part(own, [*south, *north], [*west, *east]),
         GridTarget::Globe { step } => {
             Grid::new(points(-90.0 + step / 2.0, 90.0, *step), points(0.0, 360.0 - step, *step))
         }
@@ -289,6 +290,25 @@ fn target(target: &GridTarget) -> Result<Grid> {
             Ok(variable.grid.clone())
         }
     }
+}
+
+/// The points of a grid between bounds.
+fn part(own: &Grid, [south, north]: [f64; 2], [west, east]: [f64; 2]) -> Result<Grid> {
+    let slack = COORDINATE_TOLERANCE;
+    let latitude =
+        own.latitude.iter().copied().filter(|y| (south - slack..=north + slack).contains(y)).collect();
+    let width = (east - west).rem_euclid(360.0);
+    let from_west = |x: &f64| (x - west + slack).rem_euclid(360.0) - slack;
+    let mut longitude: Vec<f64> =
+        own.longitude.iter().map(from_west).filter(|x| *x <= width + slack).map(|x| west + x).collect();
+    longitude.sort_by(f64::total_cmp);
+    Grid::new(latitude, longitude).map_err(|_| {
+        Error::input(format!(
+            "data.grid: no points of {} lie in {south} to {north} N and {west} to {east} E",
+            own.describe()
+        ))
+        .hint("see the grid with: wxsim inspect")
+    })
 }
 
 fn fingerprint(plan: &DataPlan, tracks: &[Track], layout: &Layout) -> String {

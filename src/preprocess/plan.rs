@@ -95,6 +95,8 @@ pub struct GridPlan {
 pub enum GridTarget {
     /// Points every `step` degrees from `south` to `north` and from `west` to `east`, ends included.
     Region { step: f64, south: f64, north: f64, west: f64, east: f64 },
+    /// The points of the files' own grid from `south` to `north` and from `west` to `east`, ends included.
+    Part { south: f64, north: f64, west: f64, east: f64 },
     /// The globe in cells of `step` degrees; rows at the centres of their bands, columns from Greenwich.
     Globe { step: f64 },
     /// The grid of the first field of a file.
