@@ -59,6 +59,17 @@ pub struct Coefficients {
     /// `[rows]`: area of a point. Where the equation leaves a constant free, right sides have their area mean removed
     /// and so has the solution.
     pub area: Vec<f64>,
+    pub smoothing: Option<Smoothing>,
+}
+
+/// Makes the couplings of short waves weaker: those of wave k are multiplied by `S_k = 1 / (1 + nu lam_k^2)`, which is what
+/// the smoothing `(1 + nu d_i^4) y = x` of a row makes of the wave, and the diagonal is divided by it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Smoothing {
+    /// `[rows]`: nu of the couplings along the row and of the diagonal.
+    pub centres: Vec<f64>,
+    /// `[rows + 1]`: nu of the couplings between rows.
+    pub faces: Vec<f64>,
 }
 
 impl Coefficients {
@@ -74,26 +85,34 @@ impl Coefficients {
             && self.diagonal.iter().all(|&d| d == 0.0)
     }
 
-    /// `[rows, waves]`: reciprocals of the pivots of Gaussian elimination from the first row to the last.
+    /// Both `[rows, waves]`: the reciprocals of the pivots of Gaussian elimination from the first row to the last, and
+    /// `south[j+1]` times them.
     ///
     /// A pivot is `south[j+1]` plus an excess to which every row adds something that is not negative: nothing cancels,
     /// so that each is exact to a few roundings however weak the diagonal. The singular wave's last pivot is zero; a
     /// zero in place of its reciprocal sets the last row to zero.
-    fn pivots(&self) -> Vec<f64> {
+    fn pivots(&self) -> [Vec<f64>; 2] {
         let (rows, waves) = (self.rows(), self.ends.waves(self.columns));
-        let mut table = vec![0.0; rows * waves];
+        let (mut pivots, mut carries) = (vec![0.0; rows * waves], vec![0.0; rows * waves]);
         for k in 0..waves {
             let lam = self.ends.eigenvalue(self.columns, k);
+            let factor = |nu: f64| 1.0 / (1.0 + nu * lam * lam);
+            let of = |at: &dyn Fn(&Smoothing) -> f64| self.smoothing.as_ref().map_or(1.0, |s| factor(at(s)));
             // Before the first row: x = 0 where that row is coupled to anything.
             let mut share = 1.0;
             for j in 0..rows {
-                let excess = self.west[j] * lam + self.diagonal[j] + self.south[j] * share;
-                let pivot = self.south[j + 1] + excess;
-                share = if pivot > 0.0 { excess / pivot } else { 0.0 };
-                table[j * waves + k] = if pivot > 0.0 { 1.0 / pivot } else { 0.0 };
+                let centre = of(&|smoothing| smoothing.centres[j]);
+                let [south, north] = [j, j + 1].map(|j| self.south[j] * of(&|smoothing| smoothing.faces[j]));
+                let excess = self.west[j] * lam * centre + self.diagonal[j] / centre + south * share;
+                let pivot = north + excess;
+                let reciprocal = if pivot > 0.0 { 1.0 / pivot } else { 0.0 };
+                share = excess * reciprocal;
+                pivots[j * waves + k] = reciprocal;
+                // Not `north * reciprocal`, which would not be 1 where there is no excess.
+                carries[j * waves + k] = if pivot > 0.0 { north / pivot } else { 0.0 };
             }
         }
-        table
+        [pivots, carries]
     }
 }
 
@@ -102,10 +121,10 @@ impl Coefficients {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elliptic {
     pub coefficients: Coefficients,
-    /// `[rows + 1]`
-    pub south: Slot,
-    /// `[rows, waves]`
+    /// `[rows, waves]`: reciprocals of pivots.
     pub pivots: Slot,
+    /// `[rows, waves]`: what of a row goes into the next.
+    pub carries: Slot,
     /// `[rows]`: shares of the whole area, of a singular equation; else empty.
     pub shares: Slot,
 }
@@ -117,10 +136,13 @@ impl Elliptic {
         assert_eq!(coefficients.south.len(), rows + 1, "one coupling for each row and one beyond");
         assert_eq!(coefficients.diagonal.len(), rows, "one diagonal for each row");
         assert_eq!(coefficients.area.len(), rows, "one area for each row");
-        let south = plan.slot(rows + 1);
-        let pivots = plan.slot(rows * coefficients.ends.waves(columns));
+        if let Some(smoothing) = &coefficients.smoothing {
+            let lengths = [smoothing.centres.len(), smoothing.faces.len()];
+            assert_eq!(lengths, [rows, rows + 1], "smoothing of each row and of what lies between");
+        }
+        let [pivots, carries] = [(); 2].map(|()| plan.slot(rows * coefficients.ends.waves(columns)));
         let shares = if coefficients.is_singular() { plan.slot(rows) } else { Slot::EMPTY };
-        Self { coefficients, south, pivots, shares }
+        Self { coefficients, pivots, carries, shares }
     }
 
     pub fn rows(&self) -> usize {
@@ -138,8 +160,9 @@ impl Elliptic {
     /// Writes the tables, made in double precision.
     pub fn upload<T: Real>(&self, device: &mut dyn Device<T>) {
         let narrow = |values: &[f64]| values.iter().map(|&value| T::of(value)).collect::<Vec<T>>();
-        device.upload(self.south, &narrow(&self.coefficients.south));
-        device.upload(self.pivots, &narrow(&self.coefficients.pivots()));
+        let [pivots, carries] = self.coefficients.pivots();
+        device.upload(self.pivots, &narrow(&pivots));
+        device.upload(self.carries, &narrow(&carries));
         if !self.shares.is_empty() {
             let whole: f64 = self.coefficients.area.iter().sum();
             let shares: Vec<f64> = self.coefficients.area.iter().map(|area| area / whole).collect();

@@ -148,6 +148,12 @@ impl Filter {
         Self { z: Self::square(root) }
     }
 
+    /// nu: `(z - 1)^2 / z` is `-i / sqrt(nu)`.
+    pub fn strength(&self) -> f64 {
+        let [x, y] = self.z;
+        (x * x + y * y) / ((1.0 - x) * (1.0 - x) + y * y).powi(2)
+    }
+
     /// The square of a complex number.
     pub fn square([x, y]: [f64; 2]) -> [f64; 2] {
         [x * x - y * y, 2.0 * x * y]

@@ -21,7 +21,7 @@ mod transport;
 
 pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
-pub use elliptic::{Coefficients, Elliptic, Ends};
+pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
 pub use jacobian::{Jacobian, RowSmoothing};
 pub use leapfrog::Leapfrog;

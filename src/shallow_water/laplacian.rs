@@ -65,6 +65,7 @@ fn coefficients(
             .collect(),
         diagonal: rows().zip(&area).map(|(j, area)| kappa(sphere.latitude(j)) * area).collect(),
         area,
+        smoothing: None,
     }
 }
 

@@ -131,9 +131,10 @@ impl Layer {
                 (self.wave_rate(dx, fields.h[k]) + u / dx + v / self.sphere.dy(), reach)
             }
             // A filtered row passes waves of as little as half the width of the first one, as centred differences see them.
+            // Inertial oscillations are explicit too, but no wind carries them.
             StepLimit::Wind => {
                 let dx = self.sphere.dxu(j).max(dx / 2.0);
-                (u / dx + v / self.sphere.dy() + self.coriolis[k].abs(), 1.0)
+                ((u / dx + v / self.sphere.dy()).max(self.coriolis[k].abs()), 1.0)
             }
         }
     }

@@ -11,8 +11,8 @@ const BLOCK: usize = 64;
 
 /// The tables of an [`Elliptic`].
 pub(super) struct Tables<'a, T> {
-    pub south: &'a [T],
     pub pivots: &'a [T],
+    pub carries: &'a [T],
     pub shares: &'a [T],
 }
 
@@ -65,40 +65,41 @@ fn solve_waves<T: Real>(
     let x = Parts::new(x);
     threads.each(blocks.len(), |task| {
         let (place, wave, len) = blocks[task];
-        sweep(instructions, tables.south, &tables.pivots[wave..], waves, &x, columns, place, len);
+        let tables = [&tables.pivots[wave..], &tables.carries[wave..]];
+        sweep(instructions, tables, elliptic.rows(), waves, &x, columns, place, len);
     });
 }
 
 vectorised! {
     /// Eliminates northward, substitutes southward, for `len` waves from column `place` on.
     fn sweep<T: Real>(
-        south: &[T],
-        pivots: &[T],
+        tables: [&[T]; 2],
+        rows: usize,
         waves: usize,
         x: &Parts<'_, T>,
         columns: usize,
         place: usize,
         len: usize,
     ) {
-        let rows = south.len() - 1;
+        let [pivots, carries] = tables;
         let mut carried = [T::default(); BLOCK];
         let y = &mut carried[..len];
         for j in 0..rows {
             // SAFETY: tasks have disjoint columns, and a task takes one row after the other.
             let row = unsafe { x.part(j * columns + place, len) };
-            let pivots = &pivots[j * waves..][..len];
-            for ((y, x), &pivot) in y.iter_mut().zip(row).zip(pivots) {
-                *y = (south[j] * *y - *x) * pivot;
-                *x = *y;
+            let carries = &carries[j * waves..][..len];
+            for ((y, x), &carry) in y.iter_mut().zip(row).zip(carries) {
+                *x = *y - *x;
+                *y = carry * *x;
             }
         }
         y.fill(T::default());
         for j in (0..rows).rev() {
             // SAFETY: as above.
             let row = unsafe { x.part(j * columns + place, len) };
-            let pivots = &pivots[j * waves..][..len];
-            for ((y, x), &pivot) in y.iter_mut().zip(row).zip(pivots) {
-                *y = *x + south[j + 1] * pivot * *y;
+            let (pivots, carries) = (&pivots[j * waves..][..len], &carries[j * waves..][..len]);
+            for (((y, x), &pivot), &carry) in y.iter_mut().zip(row).zip(pivots).zip(carries) {
+                *y = pivot * *x + carry * *y;
                 *x = *y;
             }
         }

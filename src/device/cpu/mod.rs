@@ -303,9 +303,9 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot) {
         let waves = self.waves.get(elliptic.ends(), elliptic.columns());
         let right = (right != x).then_some(right);
-        let ([south, pivots, shares, right_values], [x]) =
-            self.arena.views([elliptic.south, elliptic.pivots, elliptic.shares, slot_or_empty(right)], [x]);
-        let tables = elliptic::Tables { south, pivots, shares };
+        let ([pivots, carries, shares, right_values], [x]) =
+            self.arena.views([elliptic.pivots, elliptic.carries, elliptic.shares, slot_or_empty(right)], [x]);
+        let tables = elliptic::Tables { pivots, carries, shares };
         let right = right.map(|_| right_values);
         elliptic::solve(&self.threads, self.instructions, elliptic, &waves, &tables, right, x);
     }
@@ -334,18 +334,17 @@ impl<T: Real> Device<T> for Cpu<T> {
     }
 
     fn leapfrog_predict(&mut self, step: &Leapfrog) {
-        let (before, now, k) = (step.before, step.now, step.nonlinear);
+        let (before, now, k) = (step.before, step.now, step.tendency);
         let ([bu, bv, bh, u, v, h, ku, kv, kh, table], [unknown]) = self.arena.views(
             [before.u, before.v, before.h, now.u, now.v, now.h, k.u, k.v, k.h, step.flow.table],
             [step.unknown],
         );
-        let inputs =
-            leapfrog::Inputs { before: [bu, bv, bh], now: [u, v, h], nonlinear: [ku, kv, kh], table };
+        let inputs = leapfrog::Inputs { before: [bu, bv, bh], now: [u, v, h], tendency: [ku, kv, kh], table };
         leapfrog::predict(&self.threads, self.instructions, step, &inputs, unknown);
     }
 
     fn leapfrog_correct(&mut self, step: &Leapfrog) {
-        let (before, now, k) = (step.before, step.now, step.nonlinear);
+        let (before, now, k) = (step.before, step.now, step.tendency);
         let ([ku, kv, table, unknown], [bu, bv, bh, u, v, h]) = self.arena.views(
             [k.u, k.v, step.flow.table, step.unknown],
             [before.u, before.v, before.h, now.u, now.v, now.h],

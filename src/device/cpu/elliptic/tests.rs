@@ -1,6 +1,6 @@
 use std::f64::consts::PI;
 
-use crate::device::{ArenaPlan, Coefficients, Device, Elliptic, Ends, Real, cpu::Cpu};
+use crate::device::{ArenaPlan, Coefficients, Device, Elliptic, Ends, Real, Smoothing, cpu::Cpu};
 
 const ALL: [Ends; 3] = [Ends::Periodic, Ends::Dirichlet, Ends::Neumann];
 
@@ -108,6 +108,7 @@ fn odd_coefficients(ends: Ends, rows: usize, columns: usize, diagonal: f64, open
         south,
         diagonal: positive(rows, 3).iter().map(|d| diagonal * d).collect(),
         area: positive(rows, 4),
+        smoothing: None,
     }
 }
 
@@ -124,6 +125,7 @@ fn globe(rows: usize, columns: usize, kappa: f64) -> Coefficients {
         south: (0..=rows).map(|j| if inner(j) { face(j).cos() * dl / dp } else { 0.0 }).collect(),
         diagonal: area.iter().map(|a| kappa * a).collect(),
         area,
+        smoothing: None,
     }
 }
 
@@ -191,6 +193,31 @@ fn the_laplacian_of_the_solution_is_the_right_side_on_a_globe() {
                 "mean of the solution"
             );
         }
+    }
+}
+
+#[test]
+fn smoothed_couplings_are_those_of_smoothed_differences() {
+    // A row of one wave: the second difference of the wave times -lam, smoothed; between rows the same.
+    let (rows, columns) = (5, 12);
+    for k in 0..=6 {
+        let mut c = odd_coefficients(Ends::Periodic, rows, columns, 0.3, false);
+        let nu = noise(2 * rows + 1, 6).into_iter().map(|x| 1.0 + x).collect::<Vec<_>>();
+        let (centres, faces) = (nu[..rows].to_vec(), nu[rows..].to_vec());
+        c.smoothing = Some(Smoothing { centres: centres.clone(), faces: faces.clone() });
+        let lam = Ends::Periodic.eigenvalue(columns, k);
+        let factor = |nu: f64| 1.0 / (1.0 + nu * lam * lam);
+        let mut plain = Coefficients { smoothing: None, ..c.clone() };
+        for j in 0..rows {
+            plain.west[j] *= factor(centres[j]);
+            plain.diagonal[j] /= factor(centres[j]);
+        }
+        plain.south.iter_mut().zip(&faces).for_each(|(south, &nu)| *south *= factor(nu));
+        let wave = |i: usize| (2.0 * PI * (k * i) as f64 / columns as f64 + 0.5).cos();
+        let right: Vec<f64> =
+            (0..rows * columns).map(|n| (n / columns + 1) as f64 * wave(n % columns)).collect();
+        let error = distance(&solve::<f64>(&c, &right, 1), &solve::<f64>(&plain, &right, 1));
+        assert!(error < 1e-13, "wave {k}: {error}");
     }
 }
 
