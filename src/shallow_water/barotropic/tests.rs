@@ -284,3 +284,18 @@ fn what_cannot_be_forecast_is_refused() {
     assert!(model.drive(&height, 60.0).unwrap_err().to_string().contains("different quantities"));
     assert!(model.drive(&winds(&[0.0; 81]), 0.0).is_err());
 }
+
+#[test]
+fn neither_threads_nor_instructions_change_a_bit() {
+    use crate::device::cpu::Instructions;
+    let sphere = Sphere::global(32, 64, WILLIAMSON[0]).unwrap();
+    let settings = BarotropicSettings { diffusivity: 1e5, depth: Some(9e3), ..still(&sphere) };
+    let run = |threads: usize, instructions: Instructions| {
+        let device = Cpu::<f32>::with_instructions(Some(threads), instructions).unwrap();
+        let mut model = Barotropic::new(Box::new(device), &sphere, settings).unwrap();
+        model.start_stream_function(&wave(&sphere, 0.0)).unwrap();
+        model.advance(DAY / 4.0).unwrap();
+        model.stream_function().unwrap()
+    };
+    assert_eq!(run(1, Instructions::Portable), run(3, Instructions::best()));
+}
