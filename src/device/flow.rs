@@ -71,9 +71,6 @@ pub enum FlowOutput {
     Last { x: Triple, sum: Triple, b: f64 },
     /// k
     Tendency(Triple),
-    /// k without the terms that are linear in (u, v, h) but for those of f: `-g dh/dx` and `-g dh/dy` are left out of
-    /// du and dv, and `-depth div(u, v)` of dh. For schemes that treat these implicitly.
-    Nonlinear(Triple),
     /// The fluxes `+q G` and `-q F` alone as u and v, and K as h; not filtered.
     Rotational(Triple),
 }

@@ -71,7 +71,7 @@ mod tests {
     fn a_wave_of_two_cells_loses_its_share_in_each_direction() {
         let (rows, n) = (8, 12);
         let width = n + 2 * HALO;
-        let sign = |j: usize, i: usize| if (i + j) % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = |j: usize, i: usize| if (i + j).is_multiple_of(2) { 1.0 } else { -1.0 };
         let x: Vec<f64> = (0..(rows + 2 * HALO) * width).map(|k| sign(k / width, k % width)).collect();
         let mut to = x.clone();
         let slots = ArenaPlan::default().slot(x.len());

@@ -4,6 +4,7 @@
 use super::super::{Flow, FlowOutput, FluxForm, HALO, Real, RowMeasures, Write};
 use super::flow_rows as rows;
 use super::instructions::Instructions;
+use super::smoothing::{smooth, smoothing_width};
 use super::threads::Threads;
 use super::vector::Parts;
 
@@ -29,14 +30,17 @@ pub(super) struct Outputs<'a, T> {
 const CELLS: usize = 1 << 11;
 /// For each thread, so that one with the rows that are filtered does not finish last.
 const BLOCKS: usize = 4;
-/// Work rows of one block.
-const WORK_ROWS: usize = 19;
+/// Work rows of one block, besides those that are smoothed.
+const WORK_ROWS: usize = 15;
+/// Tendencies, and one row to smooth them into.
+const SMOOTHED_ROWS: usize = 4;
 
 /// Rows of a block, and numbers of working memory for all of them. A row's bits do not depend on its block.
 pub(super) fn blocks(flow: &Flow, threads: usize) -> (usize, usize) {
     let enough = CELLS.div_ceil(flow.columns);
     let block = if threads == 1 { flow.rows } else { flow.rows.div_ceil(BLOCKS * threads).max(enough) };
-    (block, flow.rows.div_ceil(block) * WORK_ROWS * work_width(flow))
+    let each = WORK_ROWS * work_width(flow) + SMOOTHED_ROWS * smoothing_width(flow.columns);
+    (block, flow.rows.div_ceil(block) * each)
 }
 
 /// Columns -1 to n, in whole cache lines.
@@ -145,11 +149,11 @@ struct Work<'a, T> {
     cross: Ring<'a, T, 3>,
     q: Ring<'a, T, 3>,
     head: Ring<'a, T, 2>,
-    /// Tendencies of one row.
+    /// Tendencies of one row, each in the middle of its work row.
     k: [&'a mut [T]; 3],
+    smoothing: &'a mut [T],
     /// f of a row where it depends on the row alone.
     f: &'a mut [T],
-    smoothing: &'a mut [T],
 }
 
 type Written<'a, T> = ([Parts<'a, T>; 3], [Parts<'a, T>; 3]);
@@ -157,16 +161,17 @@ type Written<'a, T> = ([Parts<'a, T>; 3], [Parts<'a, T>; 3]);
 impl<T: Real> Pass<'_, T> {
     fn block(&self, start: usize, end: usize, mut work: &mut [T], outputs: &Written<'_, T>) {
         let (n, width) = (self.flow.columns, work_width(self.flow));
+        let smoothed = smoothing_width(n);
         let mut work = Work {
             s: Ring::take(&mut work, width, n + 2),
             flux: Ring::take(&mut work, width, n + 2),
             cross: Ring::take(&mut work, width, n + 2),
             q: Ring::take(&mut work, width, n + 2),
             head: Ring::take(&mut work, width, n + 2),
-            k: std::array::from_fn(|_| take(&mut work, width, n)),
+            k: std::array::from_fn(|_| take(&mut work, smoothed, smoothed)),
+            smoothing: take(&mut work, smoothed, smoothed),
             // Indexed as padded rows are, whose last column the kernels leave out.
             f: take(&mut work, 2 * width, n + 3),
-            smoothing: take(&mut work, width, n + 2),
         };
         let (start, end) = (start as isize, end as isize);
         for j in start - 2..=start {
@@ -177,7 +182,7 @@ impl<T: Real> Pass<'_, T> {
             self.corners(j + 1, true, &mut work);
             self.head(j, &mut work);
             self.tendency(j, &mut work);
-            self.write(j, &work.k, outputs);
+            self.write(j, &work, outputs);
         }
     }
 
@@ -249,11 +254,9 @@ impl<T: Real> Pass<'_, T> {
         }
         self.kinetic(j, head);
         let (g, h, b) = (T::of(flow.g), padded(flow, self.inputs.h, j), self.inputs.b);
-        match (self.output, b.is_empty()) {
-            (FlowOutput::Nonlinear(_), true) => {}
-            (FlowOutput::Nonlinear(_), false) => rows::add_head(instructions, g, padded(flow, b, j), head),
-            (_, true) => rows::add_head(instructions, g, h, head),
-            (_, false) => rows::add_heads(instructions, g, h, padded(flow, b, j), head),
+        match b.is_empty() {
+            true => rows::add_head(instructions, g, h, head),
+            false => rows::add_heads(instructions, g, h, padded(flow, b, j), head),
         }
     }
 
@@ -261,7 +264,8 @@ impl<T: Real> Pass<'_, T> {
     fn kinetic(&self, j: isize, k: &mut [T]) {
         let row = |field, j| padded(self.flow, field, j);
         let (u, v) = (self.inputs.u, self.inputs.v);
-        let factors = [1, 2, 3].map(|which| coefficient(self.inputs, j, which));
+        let of = |which| coefficient(self.inputs, j, which);
+        let factors = [of(1), of(2), of(3)];
         rows::kinetic(self.instructions, row(u, j), [row(v, j), row(v, j + 1)], factors, k);
     }
 
@@ -269,7 +273,9 @@ impl<T: Real> Pass<'_, T> {
         let (flow, inputs, instructions) = (self.flow, self.inputs, self.instructions);
         let of = |which| coefficient(inputs, j, which);
         let (q, cross, flux, head) = (&work.q, &work.cross, &work.flux, &work.head);
+        let n = flow.columns;
         let [du, dv, dh] = &mut work.k;
+        let (du, dv, dh) = (&mut du[n..2 * n], &mut dv[n..2 * n], &mut dh[n..2 * n]);
 
         let (q2, g2) = ([q.at(j), q.at(j + 1)], [cross.at(j), cross.at(j + 1)]);
         let (scale, per_dx) = (of(9), of(8));
@@ -304,38 +310,26 @@ impl<T: Real> Pass<'_, T> {
             }
         }
 
-        match self.output {
-            FlowOutput::Rotational(_) => {
-                // Columns -1 and 0 to n - 1, of which the first goes.
-                let k = &mut work.smoothing[..flow.columns + 1];
-                self.kinetic(j, k);
-                dh.copy_from_slice(&k[1..]);
-                return;
-            }
-            FlowOutput::Nonlinear(_) => {
-                let row = |field, j| padded(flow, field, j);
-                let (u, v, h) = (inputs.u, inputs.v, inputs.h);
-                let pole = |is: bool, length| if is { T::default() } else { length };
-                let lengths = [
-                    pole(j == 0 && flow.poles[0], of(0)),
-                    pole(self.beyond(j + 1), coefficient(inputs, j + 1, 0)),
-                ];
-                let (h3, v2) = ([row(h, j - 1), row(h, j), row(h, j + 1)], [row(v, j), row(v, j + 1)]);
-                rows::h_departure(instructions, h3, row(u, j), v2, lengths, of(4), dh);
-            }
-            _ => rows::h_divergence(instructions, flux.at(j), g2, of(4), dh),
+        if let FlowOutput::Rotational(_) = self.output {
+            // Columns -1 and 0 to n - 1, of which the first goes.
+            let k = &mut work.smoothing[..n + 1];
+            self.kinetic(j, k);
+            dh.copy_from_slice(&k[1..]);
+            return;
         }
+        rows::h_divergence(instructions, flux.at(j), g2, of(4), dh);
 
         let (centre, face) = ([of(10).wide(), of(11).wide()], [of(12).wide(), of(13).wide()]);
         for (k, z) in work.k.iter_mut().zip([centre, face, centre]) {
-            rows::smooth(instructions, z, k, &mut work.smoothing[..flow.columns]);
+            smooth(instructions, z, n, k, &mut work.smoothing);
         }
     }
 
-    fn write(&self, j: isize, k: &[&mut [T]; 3], (next, sum): &Written<'_, T>) {
+    fn write(&self, j: isize, work: &Work<'_, T>, (next, sum): &Written<'_, T>) {
         let n = self.flow.columns;
         let start = (j as usize + HALO) * (n + 2 * HALO) + HALO;
-        for (field, k) in k.iter().enumerate() {
+        for (field, k) in work.k.iter().enumerate() {
+            let k = &k[n..2 * n];
             // SAFETY: each row of each field is written by the one task whose block it is in.
             let (next, sum) = unsafe {
                 let sum = &sum[field];
@@ -353,7 +347,7 @@ impl<T: Real> Pass<'_, T> {
                 FlowOutput::Last { b, .. } => {
                     rows::finish(instructions, &self.inputs.base[field][start..][..n], T::of(b), k, next);
                 }
-                FlowOutput::Tendency(_) | FlowOutput::Nonlinear(_) | FlowOutput::Rotational(_) => {
+                FlowOutput::Tendency(_) | FlowOutput::Rotational(_) => {
                     next.copy_from_slice(k);
                 }
             }

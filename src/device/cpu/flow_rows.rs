@@ -1,7 +1,7 @@
 //! One row of each quantity of a [`Flow`](super::super::Flow). Work rows hold columns -1 to n, element `i + 1` for column
 //! i; padded rows of fields hold columns -2 to n + 1.
 
-use super::super::{Filter, Real};
+use super::super::Real;
 use super::instructions::Instructions;
 use super::vector::vectorised;
 
@@ -206,64 +206,6 @@ vectorised! {
         let (f, fe, g0, g1) = (&flux[1..][..n], &flux[2..][..n], &g[0][1..][..n], &g[1][1..][..n]);
         for i in 0..n {
             dh[i] = ((f[i] - fe[i]) + (g0[i] - g1[i])) * per_area;
-        }
-    }
-}
-
-vectorised! {
-    /// As [`h_divergence`], of the fluxes of the departure alone: `h` is of rows j - 1, j, j + 1, `v` and its lengths of
-    /// row j and of row j + 1.
-    pub(super) fn h_departure<T: Real>(
-        h: [&[T]; 3], u: &[T], v: [&[T]; 2], lengths: [T; 2], per_area: T, dh: &mut [T],
-    ) {
-        let n = dh.len();
-        let (hw, h0, he) = (&h[1][1..][..n], &h[1][2..][..n], &h[1][3..][..n]);
-        let (hs, hn) = (&h[0][2..][..n], &h[2][2..][..n]);
-        let (u, ue, v, vn) = (&u[2..][..n], &u[3..][..n], &v[0][2..][..n], &v[1][2..][..n]);
-        for i in 0..n {
-            let (west, east) = ((h0[i] + hw[i]) * u[i], (he[i] + h0[i]) * ue[i]);
-            let south = (h0[i] + hs[i]) * (v[i] * lengths[0]);
-            let north = (hn[i] + h0[i]) * (vn[i] * lengths[1]);
-            dh[i] = ((west - east) + (south - north)) * per_area;
-        }
-    }
-}
-
-/// Smooths a cyclic row, see [`Filter`]; `work` is as long.
-pub(super) fn smooth<T: Real>(instructions: Instructions, mut z: [f64; 2], row: &mut [T], work: &mut [T]) {
-    let n = row.len();
-    let (mut stride, mut in_row) = (1_usize, true);
-    while z[0].hypot(z[1]) >= Filter::NEGLIGIBLE {
-        let weights = Filter::weights(z).map(T::of);
-        let (from, to) = if in_row { (&*row, &mut *work) } else { (&*work, &mut *row) };
-        smooth_once(instructions, weights, [stride % n, 2 * stride % n], from, to);
-        in_row = !in_row;
-        z = Filter::square(z);
-        stride *= 2;
-    }
-    if !in_row {
-        row.copy_from_slice(work);
-    }
-}
-
-vectorised! {
-    /// One pass with two strides below the length.
-    fn smooth_once<T: Real>(weights: [T; 2], strides: [usize; 2], x: &[T], to: &mut [T]) {
-        let n = x.len();
-        let ([c1, c2], [s1, s2]) = (weights, strides);
-        // Between these columns no neighbour passes the end of the row.
-        let mut ends = [0, s1, s2, n - s1, n - s2, n];
-        ends.sort_unstable();
-        for pair in ends.windows(2) {
-            let (start, len) = (pair[0], pair[1] - pair[0]);
-            let [w1, w2] = [s1, s2].map(|s| &x[if start < s { start + n - s } else { start - s }..][..len]);
-            let [e1, e2] = [s1, s2].map(|s| &x[if start < n - s { start + s } else { start + s - n }..][..len]);
-            let (here, to) = (&x[start..][..len], &mut to[start..][..len]);
-            for i in 0..len {
-                let (near, far) =
-                    ((w1[i] - here[i]) + (e1[i] - here[i]), (w2[i] - here[i]) + (e2[i] - here[i]));
-                to[i] = here[i] + (c1 * near + c2 * far);
-            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Arakawa's Jacobian, and the smoothing of rows that are too fine for the step.
 
 use super::super::{Jacobian, Real, RowSmoothing};
-use super::flow_rows::smooth;
 use super::instructions::Instructions;
+use super::smoothing::{smooth_alone, smoothing_width};
 use super::threads::Threads;
 use super::vector::{Parts, lines_per_task, vectorised};
 
@@ -54,9 +54,9 @@ vectorised! {
     }
 }
 
-/// Length of the working memory of [`smooth_rows`]: one row for each task.
+/// Length of the working memory of [`smooth_rows`].
 pub(super) fn work_len(shape: &RowSmoothing) -> usize {
-    shape.rows.div_ceil(lines_per_task(shape.rows)) * shape.columns
+    shape.rows.div_ceil(lines_per_task(shape.rows)) * 2 * smoothing_width(shape.columns)
 }
 
 pub(super) fn smooth_rows<T: Real>(
@@ -74,12 +74,12 @@ pub(super) fn smooth_rows<T: Real>(
         "{rows} x {n} points to smooth"
     );
     let lines = lines_per_task(rows);
-    let work = Parts::new(work);
+    let (work, each) = (Parts::new(work), 2 * smoothing_width(n));
     threads.chunks(&mut x[halo * width..][..rows * width], lines * width, |task, part| {
-        // SAFETY: each task has a row of its own.
-        let work = unsafe { work.part(task * n, n) };
+        // SAFETY: each task has a part of its own.
+        let work = unsafe { work.part(task * each, each) };
         for (line, z) in part.chunks_exact_mut(width).zip(filters[2 * task * lines..].chunks_exact(2)) {
-            smooth(instructions, [z[0].wide(), z[1].wide()], &mut line[halo..][..n], work);
+            smooth_alone(instructions, [z[0].wide(), z[1].wide()], &mut line[halo..][..n], work);
         }
     });
 }

@@ -3,8 +3,8 @@
 //! Neither stores p: both make it from the fields, which costs less than writing and reading it again.
 
 use super::super::{Filter, HALO, Leapfrog, Real, RowMeasures};
-use super::flow_rows::smooth;
 use super::instructions::Instructions;
+use super::smoothing::{smooth_alone, smoothing_width};
 use super::threads::Threads;
 use super::vector::{Parts, lines_per_task, vectorised};
 
@@ -184,6 +184,7 @@ pub(super) fn correct<T: Real>(
     let [u, v, h] = [0, 1, 2];
     threads.each(count.div_ceil(block), |task| {
         let (mut neighbour, mut fall) = (vec![T::default(); n], vec![T::default(); n]);
+        let mut work = vec![T::default(); 2 * smoothing_width(n)];
         for j in task * block..count.min((task + 1) * block) {
             let start = rows.start(j);
             // SAFETY: each row of each field belongs to one task, which holds one field at a time.
@@ -192,13 +193,13 @@ pub(super) fn correct<T: Real>(
             neighbour[0] = w[n - 1];
             neighbour[1..].copy_from_slice(&w[..n - 1]);
             slope(instructions, head * rows.coefficient(j, 8), w, &neighbour, &mut fall);
-            smooth(instructions, rows.filter(j, CENTRE_FILTER).z, &mut fall, &mut neighbour);
+            smooth_alone(instructions, rows.filter(j, CENTRE_FILTER).z, &mut fall, &mut work);
             let (x, x_now) = fields(u);
             corrected(instructions, rows.of(along, j), &fall, dt, shares, x, x_now);
             if j > 0 {
                 let south = &unknown[(j - 1) * n..][..n];
                 slope(instructions, head * T::of(1.0 / step.flow.dy), w, south, &mut fall);
-                smooth(instructions, rows.filter(j, FACE_FILTER).z, &mut fall, &mut neighbour);
+                smooth_alone(instructions, rows.filter(j, FACE_FILTER).z, &mut fall, &mut work);
                 let (x, x_now) = fields(v);
                 corrected(instructions, rows.of(cross, j), &fall, dt, shares, x, x_now);
             }

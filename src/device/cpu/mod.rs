@@ -22,6 +22,7 @@ mod optimiser;
 mod prepared;
 mod product;
 mod simd;
+mod smoothing;
 mod storage;
 mod sum;
 mod threads;
@@ -281,7 +282,7 @@ impl<T: Real> Device<T> for Cpu<T> {
         let (base, next, sum) = match *output {
             FlowOutput::Stage { base, next, sum, .. } => (base, next, sum),
             FlowOutput::Last { x, sum, .. } => (sum, x, none),
-            FlowOutput::Tendency(k) | FlowOutput::Nonlinear(k) | FlowOutput::Rotational(k) => (none, k, none),
+            FlowOutput::Tendency(k) | FlowOutput::Rotational(k) => (none, k, none),
         };
         let b = slot_or_empty(flow.b);
         let ([u, v, h, table, f, b, base_u, base_v, base_h], [next_u, next_v, next_h, sum_u, sum_v, sum_h]) =
