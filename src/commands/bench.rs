@@ -2,6 +2,7 @@
 
 mod convolutions;
 mod network;
+mod physics;
 
 use std::fs;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::device::cpu::{Cpu, Instructions};
 use crate::device::{Device, Real};
 use crate::error::{Error, Result};
 
-/// Measure this machine: training steps and forecasts, or the parts they are made of.
+/// Measure this machine: training steps and forecasts, the parts they are made of, or the physics.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -29,6 +30,8 @@ enum What {
     Network(network::Args),
     /// Convolutions in their three directions.
     Conv(convolutions::Args),
+    /// The shallow-water equations on the globe.
+    Physics(physics::Args),
     Io(super::bench_io::Args),
 }
 
@@ -61,6 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => network::run(&args.network),
         Some(What::Network(args)) => network::run(args),
         Some(What::Conv(args)) => convolutions::run(args),
+        Some(What::Physics(args)) => physics::run(args),
         Some(What::Io(args)) => super::bench_io::run(args),
     }
 }

@@ -1,0 +1,120 @@
+//! `wxsim bench physics`: the shallow-water equations on the globe, stepped explicitly in float32.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::{Machine, Measure, Times, print};
+use crate::error::Result;
+use crate::shallow_water::{Case, RUNGE_KUTTA_LIMIT, ShallowWater, dividing_step};
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// Rows of the grids; twice as many columns.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [32, 64, 128, 256, 720])]
+    rows: Vec<usize>,
+    #[command(flatten)]
+    measure: Measure,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    rows: usize,
+    columns: usize,
+    /// [s]
+    dt: f64,
+    step_milliseconds: Times,
+    /// Simulated years per day of this machine.
+    years_per_day: f64,
+    /// Millions per second and thread.
+    cell_stages: f64,
+    /// Of what must be moved, [GB s⁻¹].
+    traffic: f64,
+    /// Of a copy of an array larger than the caches, read and written [GB s⁻¹].
+    copy: f64,
+    #[serde(flatten)]
+    machine: &'a Machine,
+}
+
+/// Evaluations in one step.
+const STAGES: f64 = 4.0;
+
+/// Numbers that a step reads and writes for each cell if nothing is kept in a cache from stage to stage: three fields,
+/// each of state, base and sum read, next and sum written; 9, 15, 15 and 12 of them.
+const NUMBERS: f64 = 51.0;
+
+pub fn run(args: &Args) -> Result<()> {
+    let measure = &args.measure;
+    measure.check()?;
+    let threads = measure.device::<f32>()?.threads();
+    let copy = copy_rate(threads);
+    for &rows in &args.rows {
+        let case = Case::rossby_haurwitz(rows, 2 * rows)?;
+        let deepest = case.fields.h.iter().copied().fold(0.0, f64::max);
+        let dt = dividing_step(case.layer.longest_step(RUNGE_KUTTA_LIMIT, deepest), 3600.0);
+        let device = measure.device::<f32>()?;
+        let machine = Machine::of(&device);
+        let mut model = ShallowWater::new(case.layer, dt, Box::new(device))?;
+        model.start(&case.fields)?;
+        let mut failed = None;
+        // A look at the state every so many steps is part of the work.
+        let steps = ShallowWater::<f32>::LOOK_EVERY as usize;
+        let times = measure.times(|| {
+            if let Err(error) = model.advance(steps) {
+                failed = Some(error);
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let each = |milliseconds: f64| milliseconds / steps as f64;
+        let times = Times { median: each(times.median), min: each(times.min), max: each(times.max) };
+        let (seconds, cells) = (times.median / 1e3, (2 * rows * rows) as f64);
+        let row = Row {
+            rows,
+            columns: 2 * rows,
+            dt,
+            step_milliseconds: times,
+            years_per_day: dt / seconds / 365.25,
+            cell_stages: cells * STAGES / seconds / 1e6 / threads as f64,
+            traffic: cells * NUMBERS * 4.0 / seconds / 1e9,
+            copy,
+            machine: &machine,
+        };
+        let sentence = format!(
+            "{rows:4} x {:4} step of {dt:6.1} s in {:9.3} ms ({:.3} to {:.3}) {:9.1} years/day {:5.0} million cell-stages/s \
+             and core, {:5.1} GB/s of {copy:.1} ({:.0} %), {}",
+            row.columns,
+            times.median,
+            times.min,
+            times.max,
+            row.years_per_day,
+            row.cell_stages,
+            row.traffic,
+            100.0 * row.traffic / copy,
+            machine.device,
+        );
+        print(measure, &row, &sentence)?;
+    }
+    Ok(())
+}
+
+/// What a plain copy on `threads` threads reads and writes [GB s⁻¹]: the best of five.
+fn copy_rate(threads: usize) -> f64 {
+    /// 256 MiB.
+    const NUMBERS: usize = 64 << 20;
+    let from = vec![1.0_f32; NUMBERS];
+    let mut to = vec![0.0_f32; NUMBERS];
+    let part = NUMBERS.div_ceil(threads);
+    let mut best = f64::INFINITY;
+    for _ in 0..5 {
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for (from, to) in from.chunks(part).zip(to.chunks_mut(part)) {
+                scope.spawn(move || to.copy_from_slice(from));
+            }
+        });
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    (2 * NUMBERS * size_of::<f32>()) as f64 / best / 1e9
+}
