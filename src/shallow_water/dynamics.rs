@@ -2,8 +2,8 @@
 
 use super::{Fields, Layer};
 use crate::device::{
-    ArenaPlan, Biharmonic, Boundary, Channel, Device, Edge, Edges, Flow, FlowOutput, HALO, HaloMap, Real,
-    RowMeasures, Slot, Stagger, Triple,
+    ArenaPlan, Biharmonic, Boundary, Channel, Device, Flow, FlowOutput, HALO, HaloMap, Real, RowMeasures,
+    Slot, Stagger, Triple,
 };
 use crate::error::Result;
 
@@ -23,8 +23,7 @@ impl Dynamics {
         layer.check()?;
         let (rows, columns) = (layer.sphere.rows, layer.sphere.columns);
         let global = layer.sphere.global;
-        let edge = if global { Edge::Pole { row_on_pole: false } } else { Edge::Replicate };
-        let edges = Edges { periodic: global, rows: [edge; 2] };
+        let edges = layer.sphere.edges();
         let map = |odd, stagger| edges.map(1, rows, columns, HALO, &[Channel { odd, stagger }]);
         let len = (rows + 2 * HALO) * (columns + 2 * HALO);
         let of_rows = layer.coriolis.chunks(columns).all(|row| row.iter().all(|f| *f == row[0]));

@@ -147,18 +147,13 @@ impl Layer {
     /// longest stable step [s].
     pub(super) fn inspect(&self, fields: &Fields, moment: &Moment, limit: StepLimit) -> Result<f64> {
         let (sphere, n) = (&self.sphere, self.sphere.columns);
-        let place = |k: usize| {
-            let (j, i) = ((k / n) as isize, (k % n) as isize);
-            let longitude = sphere.longitude(i).to_degrees().rem_euclid(360.0);
-            format!("latitude {:.1}, longitude {longitude:.1}", sphere.latitude(j).to_degrees())
-        };
         let stop = |what: String, k: usize, stable: f64| {
             let Moment { step, time, dt, .. } = moment;
             Error::run(format!(
                 "the flow broke off at step {step} ({:.2} h): {what} at {}; a step of {stable:.0} s would have been \
                  stable where {dt:.0} s were taken",
                 time / 3600.0,
-                place(k)
+                sphere.describe(k / n, k % n)
             ))
             .hint(format!("take steps of at most {stable:.0} s"))
         };

@@ -3,6 +3,7 @@
 use super::dynamics::Dynamics;
 use super::explicit::RungeKutta;
 use super::layer::{Moment, RUNGE_KUTTA_LIMIT, StepLimit};
+use super::nest::{Driving, Nest};
 use super::semi_implicit::SemiImplicit;
 use super::{Fields, Layer};
 use crate::device::{ArenaPlan, Device, Real, Triple};
@@ -42,11 +43,32 @@ impl<T: Real> ShallowWater<T> {
     /// Steps between two looks at the state.
     pub const LOOK_EVERY: u64 = 16;
 
-    /// A layer at rest that takes steps of `dt` [s] by the classical Runge-Kutta scheme: the reference.
+    /// A layer of the whole globe at rest that takes steps of `dt` [s] by the classical Runge-Kutta scheme: the reference.
     /// [`Layer::longest_step`] says how long they may be.
     pub fn new(layer: Layer, dt: f64, device: Box<dyn Device<T>>) -> Result<Self> {
+        if !layer.sphere.global {
+            return Err(Error::input("a box must be told what happens at its edge"));
+        }
         Self::with_scheme(layer, dt, device, |dynamics, arena| {
-            Scheme::RungeKutta(RungeKutta::plan(dynamics, arena))
+            Ok(Scheme::RungeKutta(RungeKutta::plan(dynamics, None, arena)))
+        })
+    }
+
+    /// A layer in a box, stepped by the Runge-Kutta scheme and drawn towards what `driving` says in a zone of `zone` cells
+    /// along its edge.
+    pub fn regional(
+        layer: Layer,
+        dt: f64,
+        driving: Driving,
+        zone: usize,
+        device: Box<dyn Device<T>>,
+    ) -> Result<Self> {
+        if layer.sphere.global {
+            return Err(Error::input("the globe has no edge that could be driven"));
+        }
+        Self::with_scheme(layer, dt, device, |dynamics, arena| {
+            let nest = Nest::plan(driving, zone, dynamics, arena)?;
+            Ok(Scheme::RungeKutta(RungeKutta::plan(dynamics, Some(nest), arena)))
         })
     }
 
@@ -58,7 +80,7 @@ impl<T: Real> ShallowWater<T> {
                 .hint("step a box by the Runge-Kutta scheme"));
         }
         Self::with_scheme(layer, dt, device, |dynamics, arena| {
-            Scheme::SemiImplicit(SemiImplicit::plan(dynamics, dt, arena))
+            Ok(Scheme::SemiImplicit(SemiImplicit::plan(dynamics, dt, arena)))
         })
     }
 
@@ -66,18 +88,19 @@ impl<T: Real> ShallowWater<T> {
         layer: Layer,
         dt: f64,
         mut device: Box<dyn Device<T>>,
-        plan: impl FnOnce(&Dynamics, &mut ArenaPlan) -> Scheme,
+        plan: impl FnOnce(&Dynamics, &mut ArenaPlan) -> Result<Scheme>,
     ) -> Result<Self> {
         if !(dt > 0.0 && dt.is_finite()) {
             return Err(Error::input(format!("a time step must be positive, found {dt} s")));
         }
         let mut arena = ArenaPlan::default();
         let dynamics = Dynamics::plan(layer, &mut arena)?;
-        let scheme = plan(&dynamics, &mut arena);
+        let scheme = plan(&dynamics, &mut arena)?;
         device.allocate(&arena)?;
         dynamics.prepare(&mut *device);
-        if let Scheme::SemiImplicit(scheme) = &scheme {
-            scheme.prepare(&mut *device);
+        match &scheme {
+            Scheme::RungeKutta(scheme) => scheme.prepare(&mut *device, &dynamics),
+            Scheme::SemiImplicit(scheme) => scheme.prepare(&mut *device),
         }
         let layer = dynamics.layer();
         let stable = match scheme.limit() {
@@ -89,10 +112,11 @@ impl<T: Real> ShallowWater<T> {
 
     /// Starts from `fields` at time 0.
     pub fn start(&mut self, fields: &Fields) -> Result<()> {
-        if let Scheme::SemiImplicit(scheme) = &mut self.scheme {
-            scheme.restart();
-        }
         self.dynamics.upload(&mut *self.device, fields, self.scheme.state())?;
+        match &mut self.scheme {
+            Scheme::RungeKutta(scheme) => scheme.start(&mut *self.device, &self.dynamics),
+            Scheme::SemiImplicit(scheme) => scheme.restart(),
+        }
         self.moment = Moment { step: 0, time: 0.0, ..self.moment };
         self.look(fields)
     }
@@ -101,7 +125,7 @@ impl<T: Real> ShallowWater<T> {
     /// has become too long ends the run with an error that says when, where and what would have been stable.
     pub fn advance(&mut self, steps: usize) -> Result<()> {
         for _ in 0..steps {
-            self.step();
+            self.step()?;
             if self.moment.step.is_multiple_of(Self::LOOK_EVERY) {
                 self.look(&self.fields())?;
             }
@@ -135,13 +159,14 @@ impl<T: Real> ShallowWater<T> {
         Ok(())
     }
 
-    fn step(&mut self) {
-        let (dt, device) = (self.moment.dt, &mut *self.device);
+    fn step(&mut self) -> Result<()> {
+        let (Moment { time, dt, .. }, device) = (self.moment, &mut *self.device);
         match &mut self.scheme {
-            Scheme::RungeKutta(scheme) => scheme.step(device, &self.dynamics, dt),
+            Scheme::RungeKutta(scheme) => scheme.step(device, &self.dynamics, time, dt)?,
             Scheme::SemiImplicit(scheme) => scheme.step(device, &self.dynamics, dt),
         }
         self.moment.step += 1;
         self.moment.time = self.moment.step as f64 * dt;
+        Ok(())
     }
 }
