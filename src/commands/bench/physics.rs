@@ -1,4 +1,4 @@
-//! `wxsim bench physics`: the shallow-water equations on the globe, stepped explicitly in float32.
+//! `wxsim bench physics`: the shallow-water equations on the globe in float32, by both schemes.
 
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Row<'a> {
+    scheme: &'static str,
     rows: usize,
     columns: usize,
     /// [s]
@@ -28,19 +29,22 @@ struct Row<'a> {
     years_per_day: f64,
     /// Millions per second and thread.
     cell_stages: f64,
-    /// Of what must be moved, [GB s⁻¹].
-    traffic: f64,
+    /// What an explicit step must move, [GB s⁻¹].
+    traffic: Option<f64>,
     /// Of a copy of an array larger than the caches, read and written [GB s⁻¹].
     copy: f64,
     #[serde(flatten)]
     machine: &'a Machine,
 }
 
-/// Evaluations in one step.
-const STAGES: f64 = 4.0;
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Scheme {
+    RungeKutta,
+    SemiImplicit,
+}
 
-/// Numbers that a step reads and writes for each cell if nothing is kept in a cache from stage to stage: three fields,
-/// each of state, base and sum read, next and sum written; 9, 15, 15 and 12 of them.
+/// Numbers that a Runge-Kutta step reads and writes for each cell if nothing is kept in a cache from stage to stage:
+/// three fields, each of state, base and sum read, next and sum written; 9, 15, 15 and 12 of them.
 const NUMBERS: f64 = 51.0;
 
 pub fn run(args: &Args) -> Result<()> {
@@ -49,54 +53,65 @@ pub fn run(args: &Args) -> Result<()> {
     let threads = measure.device::<f32>()?.threads();
     let copy = copy_rate(threads);
     for &rows in &args.rows {
-        let case = Case::rossby_haurwitz(rows, 2 * rows)?;
-        let deepest = case.fields.h.iter().copied().fold(0.0, f64::max);
-        let dt = dividing_step(case.layer.longest_step(RUNGE_KUTTA_LIMIT, deepest), 3600.0);
-        let device = measure.device::<f32>()?;
-        let machine = Machine::of(&device);
-        let mut model = ShallowWater::new(case.layer, dt, Box::new(device))?;
-        model.start(&case.fields)?;
-        let mut failed = None;
-        // A look at the state every so many steps is part of the work.
-        let steps = ShallowWater::<f32>::LOOK_EVERY as usize;
-        let times = measure.times(|| {
-            if let Err(error) = model.advance(steps) {
-                failed = Some(error);
-            }
-        });
-        if let Some(error) = failed {
-            return Err(error);
+        for scheme in [Scheme::RungeKutta, Scheme::SemiImplicit] {
+            of_grid(measure, rows, scheme, copy)?;
         }
-        let each = |milliseconds: f64| milliseconds / steps as f64;
-        let times = Times { median: each(times.median), min: each(times.min), max: each(times.max) };
-        let (seconds, cells) = (times.median / 1e3, (2 * rows * rows) as f64);
-        let row = Row {
-            rows,
-            columns: 2 * rows,
-            dt,
-            step_milliseconds: times,
-            years_per_day: dt / seconds / 365.25,
-            cell_stages: cells * STAGES / seconds / 1e6 / threads as f64,
-            traffic: cells * NUMBERS * 4.0 / seconds / 1e9,
-            copy,
-            machine: &machine,
-        };
-        let sentence = format!(
-            "{rows:4} x {:4} step of {dt:6.1} s in {:9.3} ms ({:.3} to {:.3}) {:9.1} years/day {:5.0} million cell-stages/s \
-             and core, {:5.1} GB/s of {copy:.1} ({:.0} %), {}",
-            row.columns,
-            times.median,
-            times.min,
-            times.max,
-            row.years_per_day,
-            row.cell_stages,
-            row.traffic,
-            100.0 * row.traffic / copy,
-            machine.device,
-        );
-        print(measure, &row, &sentence)?;
     }
     Ok(())
+}
+
+fn of_grid(measure: &Measure, rows: usize, scheme: Scheme, copy: f64) -> Result<()> {
+    let Case { layer, fields } = Case::rossby_haurwitz(rows, 2 * rows)?;
+    let deepest = fields.h.iter().copied().fold(0.0, f64::max);
+    let device = measure.device::<f32>()?;
+    let (machine, threads) = (Machine::of(&device), device.threads());
+    let device = Box::new(device);
+    let (name, evaluations, dt) = match scheme {
+        Scheme::RungeKutta => ("Runge-Kutta", 4.0, layer.longest_step(RUNGE_KUTTA_LIMIT, deepest)),
+        Scheme::SemiImplicit => ("semi-implicit", 1.0, layer.semi_implicit_step()),
+    };
+    let dt = dividing_step(dt, 3600.0);
+    let mut model = match scheme {
+        Scheme::RungeKutta => ShallowWater::new(layer, dt, device)?,
+        Scheme::SemiImplicit => ShallowWater::semi_implicit(layer, dt, device)?,
+    };
+    model.start(&fields)?;
+    let mut failed = None;
+    // A look at the state every so many steps is part of the work.
+    let steps = ShallowWater::<f32>::LOOK_EVERY as usize;
+    let times = measure.times(|| {
+        if let Err(error) = model.advance(steps) {
+            failed = Some(error);
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let each = |milliseconds: f64| milliseconds / steps as f64;
+    let times = Times { median: each(times.median), min: each(times.min), max: each(times.max) };
+    let (seconds, cells) = (times.median / 1e3, (2 * rows * rows) as f64);
+    let traffic = (scheme == Scheme::RungeKutta).then(|| cells * NUMBERS * 4.0 / seconds / 1e9);
+    let row = Row {
+        scheme: name,
+        rows,
+        columns: 2 * rows,
+        dt,
+        step_milliseconds: times,
+        years_per_day: dt / seconds / 365.25,
+        cell_stages: cells * evaluations / seconds / 1e6 / threads as f64,
+        traffic,
+        copy,
+        machine: &machine,
+    };
+    let share = traffic.map_or(String::new(), |traffic| {
+        format!(", {traffic:.1} of {copy:.1} GB/s ({:.0} %)", 100.0 * traffic / copy)
+    });
+    let sentence = format!(
+        "{rows:4} x {:4} {name:13} {dt:6.1} s in {:9.3} ms ({:.3} to {:.3}) {:9.1} years/day {:5.0} million cell-stages/s \
+         and core{share}, {}",
+        row.columns, times.median, times.min, times.max, row.years_per_day, row.cell_stages, machine.device,
+    );
+    print(measure, &row, &sentence)
 }
 
 /// What a plain copy on `threads` threads reads and writes [GB s⁻¹]: the best of five.
