@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 SYSTEM_PACKAGES = libnetcdf-dev libhdf5-dev pkg-config gcc
-DATA ?= ../shared/data/era-interim-europe
+DATA ?=
 OUT ?= demo
 # Runs tell which source made them.
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
@@ -23,9 +23,9 @@ setup:
 	@command -v $(CARGO) >/dev/null || { echo "wxsim needs a Rust toolchain: https://rustup.rs"; exit 1; }
 	@pkg-config --exists netcdf hdf5 2>/dev/null || .ci/system-packages $(SYSTEM_PACKAGES)
 
-# Train a small forecaster on the files in DATA, forecast, score, and leave a report to open.
+# Make weather, train a small forecaster on it, forecast, score, and leave a report to open; with DATA, on the files there.
 demo:
-	@DATA='$(DATA)' OUT='$(OUT)' .ci/demo
+	@DATA='$(DATA)' OUT='$(OUT)' $(if $(DATA),.ci/demo-files,.ci/demo)
 
 # One file for any Linux x86-64 with glibc 2.28 or newer: netCDF and HDF5 inside, linked through zig.
 static:

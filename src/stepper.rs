@@ -12,7 +12,7 @@ pub struct StepperInfo {
     pub name: String,
     /// Where it came from, for the `history` of the files it makes (run folder, configuration).
     pub origin: String,
-    /// Quantities and grid of the states that it reads and writes.
+    /// Quantities and grid of the states that it reads, and writes but for those that [`Stepper::output`] leaves out.
     pub layout: Arc<Layout>,
     /// Length of one step.
     pub step: LeadTime,
@@ -28,12 +28,17 @@ pub trait Stepper {
 
     fn info(&self) -> &StepperInfo;
 
+    /// Quantities and grid of the states that it gives: what it reads, unless some of that only helps.
+    fn output(&self) -> &Arc<Layout> {
+        &self.info().layout
+    }
+
     /// The state at the last of `info().input_frames` analyses, oldest first.
     fn start(&mut self, analyses: &[State]) -> Result<Self::Inner>;
 
     /// Advances by `info().step`.
     fn step(&mut self, inner: &mut Self::Inner) -> Result<()>;
 
-    /// Fields in physical units; before the first step, exactly the analysis.
+    /// Fields in physical units, of the layout [`output`](Stepper::output); before the first step, exactly the analysis.
     fn observe(&self, inner: &Self::Inner) -> Result<State>;
 }

@@ -2,12 +2,16 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong input or usage, 3 a quality gate failed.
 
+mod program;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use assert_cmd::cargo::CommandCargoExt;
 use tempfile::TempDir;
 use wxsim::config::{Config, Overrides};
+
+use program::{is_refused, succeeds, text, wxsim};
 
 const CONFIG: &str = r#"
 [data]
@@ -80,33 +84,6 @@ fn workplace() -> TempDir {
     std::fs::write(at("cut.nc"), &whole[..3000]).unwrap();
     std::fs::write(at("c.toml"), CONFIG).unwrap();
     folder
-}
-
-fn wxsim(folder: &Path, arguments: &[&str]) -> Output {
-    Command::cargo_bin("wxsim").unwrap().current_dir(folder).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[track_caller]
-fn succeeds(folder: &Path, arguments: &[&str]) -> Output {
-    let output = wxsim(folder, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    output
-}
-
-/// Exit code 2, nothing on stdout, and every one of `says` on stderr.
-#[track_caller]
-fn is_refused(folder: &Path, arguments: &[&str], says: &[&str]) {
-    let output = wxsim(folder, arguments);
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    for part in says {
-        assert!(stderr.contains(part), "{arguments:?} does not say '{part}': {stderr}");
-    }
 }
 
 fn train_with(folder: &Path, from: &str, to: &str) -> String {

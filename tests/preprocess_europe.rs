@@ -277,7 +277,7 @@ fn days_whose_rows_were_turned_are_refused_by_name() {
     file.close().unwrap();
     let catalogue = Catalogue::build(&config(copy.path()).plan().unwrap()).unwrap();
     let input = InputConfig::default().normalizer().unwrap();
-    let error = Normalizer::fit(&catalogue.training().unwrap(), &input).err().expect("refused");
+    let error = Normalizer::fit(&catalogue.training().unwrap(), &input).expect_err("refused");
     let text = wxsim::error::chain(&error);
     assert!(text.contains("z500 at 2001-01-") && text.contains("looks turned upside down"), "{text}");
 }

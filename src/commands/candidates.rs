@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::field::Layout;
 use crate::io::forecast_file;
+use crate::preprocess::Catalogue;
 use crate::runner::NetworkStepper;
 use crate::stepper::Stepper;
 use crate::time::{InitTime, LeadTime};
@@ -40,26 +41,32 @@ impl ForecastSet {
 }
 
 impl Candidates {
-    /// `wanted` is the lead of the command line.
+    /// `wanted` is the lead of the command line. Where there is neither a network nor a file, the physics may be what is
+    /// judged, if it is `among_baselines` and a configuration says on which data.
     pub fn find(
         network: Option<NetworkStepper>,
         files: &[PathBuf],
         config: Option<&Config>,
         wanted: Option<LeadTime>,
+        among_baselines: bool,
     ) -> Result<Self> {
         let sets = forecast_sets(files)?;
-        let (mut layout, step, input_frames) = match (&network, sets.first()) {
-            (Some(network), _) => {
+        let (mut layout, step, input_frames) = match (&network, sets.first(), config) {
+            (Some(network), _, _) => {
                 let info = network.info();
                 (info.layout.clone(), info.step, info.input_frames)
             }
-            (None, Some(set)) => {
+            (None, Some(set), _) => {
                 let shortest = sets.iter().filter_map(|s| s.leads.first()).min();
                 (set.layout.clone(), shortest.copied().unwrap_or_default(), 1)
             }
-            (None, None) => {
+            (None, None, Some(config)) if among_baselines => {
+                let data = config.data.plan()?;
+                (Catalogue::build(&data)?.layout().clone(), data.step, 1)
+            }
+            (None, None, _) => {
                 return Err(Error::input("there is nothing to verify")
-                    .hint("name forecast files, or a run with --model"));
+                    .hint("name forecast files, or a run with --model, or judge --baseline physics itself"));
             }
         };
         for set in &sets {
@@ -67,6 +74,11 @@ impl Candidates {
         }
         let lead = lead(network.is_some(), &sets, config, wanted, step)?;
         Ok(Self { network, sets, layout, step, lead, input_frames })
+    }
+
+    /// Whether the physics is not a baseline but what is judged.
+    pub fn is_physics(&self) -> bool {
+        self.network.is_none() && self.sets.is_empty()
     }
 
     /// The leads at which one of them has a forecast.

@@ -2,16 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::commands::output;
-use crate::commands::progress::Progress;
+use crate::commands::forecast_files::{self, Wanted};
 use crate::commands::{inputs, run_folder};
-use crate::error::{Error, Result};
-use crate::field::State;
-use crate::forecast::{Analyses, FileSink, InitTimes, Sink, forecast_all};
-use crate::io::forecast_file::ForecastHead;
+use crate::error::Result;
+use crate::forecast::InitTimes;
 use crate::preprocess::Catalogue;
 use crate::stepper::Stepper;
-use crate::time::{InitTime, LeadTime};
+use crate::time::LeadTime;
 
 /// Forecast with a trained network, one CF NetCDF file per initial time.
 #[derive(Debug, clap::Args)]
@@ -37,85 +34,22 @@ pub struct Args {
     json: bool,
 }
 
-/// Guards against a slip of the pen: no forecast that anyone wants is longer.
-const MOST_STEPS: usize = 1_000_000;
-
 pub fn run(args: &Args) -> Result<()> {
-    let wanted = InitTimes::parse(&args.init_time)?;
+    let inits = InitTimes::parse(&args.init_time)?;
     let config = run_folder::config(&run_folder::folder(&args.model)?)?;
     let lead = args.lead.unwrap_or(config.forecast.lead);
     let mut network = run_folder::network(&args.model)?;
-    let info = network.info().clone();
-    let steps = lead.steps_of(info.step)?;
-    if steps > MOST_STEPS {
-        return Err(Error::input(format!(
-            "a forecast of {lead} has {steps} steps, the most are {MOST_STEPS}"
-        )));
-    }
-    if steps == 0 {
-        return Err(Error::input(format!("a forecast of {lead} looks nowhere"))
-            .hint(format!("choose a multiple of {}", info.step)));
-    }
+    forecast_files::steps_of(lead, network.info().step)?;
 
     let mut plan = run_folder::data(&config)?;
-    plan.quantities = info.layout.quantities.clone();
+    plan.quantities = network.info().layout.quantities.clone();
     // Forecasts start wherever there are analyses, and those of today lie in none of the spans.
     plan.split = None;
     if !args.init.is_empty() {
         plan = inputs::with_files(&plan, &args.init)?;
     }
     let catalogue = Catalogue::build(&plan)?;
-    let mut analyses = Analyses::new(catalogue.clone(), &info)?;
-    let inits = wanted.choose(&analyses.usable())?;
-    let head = ForecastHead {
-        layout: info.layout.clone(),
-        orientation: catalogue.orientation(),
-        units: catalogue.file_units(),
-        init: inits[0],
-        step: info.step,
-        steps,
-        model: info.name.clone(),
-        origin: info.origin.clone(),
-        history: std::env::args().collect::<Vec<String>>().join(" "),
-    };
-    eprintln!("{} forecasts of {lead} with {} on {}", inits.len(), info.origin, network.device());
-    let mut sink = Reporting {
-        files: FileSink::new(&args.out, head),
-        progress: Progress::new(inits.len(), "forecasts"),
-    };
-    forecast_all(&mut network, &inits, |init| analyses.of(init), steps, &mut sink)?;
-    sink.progress.finish();
-    print_written(args, sink.files.written())
-}
-
-/// Writes files and moves the progress bar.
-struct Reporting {
-    files: FileSink,
-    progress: Progress,
-}
-
-impl Sink for Reporting {
-    fn begin(&mut self, init: InitTime) -> Result<()> {
-        self.files.begin(init)
-    }
-
-    fn take(&mut self, lead: LeadTime, state: &State) -> Result<()> {
-        self.files.take(lead, state)
-    }
-
-    fn end(&mut self) -> Result<()> {
-        self.files.end()?;
-        self.progress.advance();
-        Ok(())
-    }
-}
-
-fn print_written(args: &Args, written: &[PathBuf]) -> Result<()> {
-    if args.json {
-        let text = serde_json::to_string(&written)
-            .map_err(|error| Error::run("the list of files cannot be written as JSON").caused_by(error))?;
-        output::print_line(&text)
-    } else {
-        written.iter().try_for_each(|path| output::print_line(&path.display().to_string()))
-    }
+    let wanted = Wanted { inits, lead, folder: &args.out, json: args.json };
+    let device = network.device();
+    forecast_files::write(&mut network, &device, &catalogue, &wanted)
 }

@@ -8,7 +8,7 @@ use crate::field::Layout;
 use crate::io::{FileInfo, VariableInfo, inspect_file};
 use crate::preprocess::{DataPlan, DuplicatePolicy, MissingPolicy, SourcePlan};
 use crate::time::LeadTime;
-use crate::variable::Variable;
+use crate::variable::{Quantity, Variable};
 
 /// The plan with `files` instead of its own. A file belongs to every source whose variable it holds; where only the
 /// name of a file can say its level, its name must fit the source's pattern.
@@ -98,6 +98,41 @@ pub fn from_files(layout: &Layout, step: LeadTime, files: &[PathBuf]) -> Result<
     })
 }
 
+/// A plan for files without a configuration: height and wind at a pressure level [hPa], as far as they are there. A
+/// variable that does not say its level is taken to lie on it.
+pub fn of_level(files: &[PathBuf], level: f64) -> Result<DataPlan> {
+    let infos = inspect(files)?;
+    let mut layout: Option<Layout> = None;
+    for (info, variable) in infos.iter().flat_map(|info| info.variables.iter().map(move |v| (info, v))) {
+        let wanted = ["z", "u", "v"].contains(&variable.quantity_name.as_str()) && !variable.times.is_empty();
+        let there = variable.levels.is_empty() || variable.levels.iter().any(|l| (l - level).abs() < 1e-3);
+        if !wanted || !there {
+            continue;
+        }
+        let quantity = Quantity::new(variable.quantity_name.clone(), Some(level));
+        if variable.levels.is_empty() {
+            eprintln!("note: {} does not say its level: taken for {quantity}", info.path.display());
+        }
+        let grid = variable.grid.clone();
+        let layout = layout.get_or_insert_with(|| Layout { grid, quantities: Vec::new() });
+        if !layout.quantities.contains(&quantity) {
+            layout.quantities.push(quantity);
+        }
+    }
+    let layout = layout.ok_or_else(|| {
+        Error::input(format!("none of the files holds z, u or v at {level} hPa"))
+            .hint("name another level with --set physics.level=..., or give a configuration with other data")
+    })?;
+    let times = infos.iter().flat_map(|info| info.variables.iter().flat_map(|v| v.times.windows(2)));
+    let spacing = times.map(|pair| pair[1].since(pair[0]).seconds).fold(0, greatest_common_divisor);
+    let step = if spacing > 0 { LeadTime { seconds: spacing } } else { LeadTime::from_hours(1) };
+    from_files(&layout, step, files)
+}
+
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
 fn inspect(files: &[PathBuf]) -> Result<Vec<Arc<FileInfo>>> {
     files
         .iter()
@@ -140,7 +175,6 @@ fn no_file(source: &SourcePlan, rivals: usize, infos: &[Arc<FileInfo>]) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variable::Quantity;
 
     fn data() -> Option<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");

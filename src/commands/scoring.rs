@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
 
 use crate::climatology::Climatology;
 use crate::error::{Context, Result};
@@ -13,6 +15,8 @@ use crate::preprocess::Span;
 use crate::stepper::Stepper;
 use crate::time::{InitTime, LeadTime, ValidTime, valid_time};
 use crate::verify::{Comparer, Competitor, Role, Statistics};
+
+use super::progress::Progress;
 
 /// Makes the forecast from the input frames of an initial time and hands its states on, lead by lead, each with the number
 /// of the competitor that it belongs to; the number given is how many steps are wanted.
@@ -52,6 +56,9 @@ pub struct Scoring {
     usual: BTreeMap<ValidTime, Arc<Vec<f32>>>,
 }
 
+/// Initial times that one thread takes at a time; neighbours share their analyses.
+const CHUNK: usize = 16;
+
 impl<'s> Entrant<'s> {
     /// Any stepper; it is given as many of the last input frames as it wants.
     pub fn stepper<S: Stepper + 's>(name: String, role: Role, mut stepper: S) -> Self {
@@ -81,6 +88,17 @@ impl Scoring {
     ) -> Self {
         let comparer = Arc::new(comparer);
         Self { comparer, truth, climatology, span, step, lead, usual: BTreeMap::new() }
+    }
+
+    /// The same, for another thread.
+    fn fork(&self) -> Self {
+        Self {
+            comparer: self.comparer.clone(),
+            truth: self.truth.fork(),
+            climatology: self.climatology.clone(),
+            usual: BTreeMap::new(),
+            ..*self
+        }
     }
 
     /// Whether any of these leads counts from an initial time, and has an analysis.
@@ -138,6 +156,35 @@ impl Scoring {
             each.map(|((name, role), statistics)| Competitor { name, role, statistics })
         });
         Ok((competitors.collect(), example))
+    }
+
+    /// [`run`](Self::run) on all cores: every thread makes an entrant of its own and takes initial times in turn.
+    pub fn run_parallel<'s>(
+        &self,
+        entrant: impl Fn() -> Result<Entrant<'s>> + Sync,
+        inits: &[InitTime],
+        shown: InitTime,
+        progress: Progress,
+    ) -> Result<(Vec<Competitor>, Example)> {
+        let progress = Mutex::new(progress);
+        let locked = || progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts: Vec<(Vec<Competitor>, Example)> = inits
+            .par_chunks(CHUNK)
+            .map(|chunk| self.fork().run(vec![entrant()?], chunk, shown, || locked().advance()))
+            .collect::<Result<_>>()?;
+        locked().finish();
+        let mut whole: Option<(Vec<Competitor>, Example)> = None;
+        for (competitors, example) in parts {
+            match &mut whole {
+                None => whole = Some((competitors, example)),
+                Some((all, shown)) => {
+                    let pairs = all.iter_mut().zip(competitors);
+                    pairs.for_each(|(mine, theirs)| mine.statistics.merge(theirs.statistics));
+                    shown.states.extend(example.states);
+                }
+            }
+        }
+        Ok(whole.unwrap_or_else(|| (Vec::new(), Example { init: shown, states: Vec::new() })))
     }
 
     /// Steps from here until the test span, or the wanted lead, ends.

@@ -8,9 +8,10 @@ use crate::commands::candidates::Candidates;
 use crate::commands::progress::Progress;
 use crate::commands::scoring::{Entrant, Scoring, Source};
 use crate::commands::verify_data::{Data, Fitted, Wanted};
+use crate::commands::verify_physics::Contender;
 use crate::commands::{output, report_page, run_folder, score_table};
 use crate::config::verify::BaselineConfig;
-use crate::config::{Config, Overrides, VerifyConfig};
+use crate::config::{Config, Overrides, PhysicsConfig};
 use crate::error::{Context, Error, Result};
 use crate::field::Layout;
 use crate::forecast::Analyses;
@@ -55,15 +56,20 @@ pub struct Args {
     /// Print all scores as JSON instead of the table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    overrides: Overrides,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let (config, forecasts) = sort_inputs(args)?;
-    let plan = config.as_ref().map_or_else(|| VerifyConfig::default().plan(), |c| c.verify.plan())?;
+    // Without a configuration there are still settings, those of the command line.
+    let settings = config.clone().map_or_else(|| Config::from_text("", &args.overrides), Ok)?;
+    let plan = settings.verify.plan()?;
     let asked = args.baseline.as_ref().map(|list| list.iter().map(|b| b.baseline()).collect());
     let mut wanted = Wanted::new(asked, &plan, config.is_some())?;
     let network = args.model.as_deref().map(run_folder::network).transpose()?;
-    let candidates = Candidates::find(network, &forecasts, config.as_ref(), args.lead)?;
+    let physics = wanted.has(Baseline::Physics);
+    let candidates = Candidates::find(network, &forecasts, config.as_ref(), args.lead, physics)?;
 
     let data = Data::open(&args.truth, config.as_ref(), &candidates)?;
     let info = StepperInfo {
@@ -77,6 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
     let steps = candidates.lead.steps_of(candidates.step)?;
     let layout = data.truth.layout().clone();
     let fitted = Fitted::fit(&data, &plan, &mut wanted, &layout, candidates.step, steps)?;
+    let physics = physics_contender(&settings.physics, &data, &fitted, &mut wanted, candidates.step, steps)?;
     let comparer = Comparer::new(ScorePlan {
         layout: layout.clone(),
         regions: plan.regions.clone(),
@@ -96,10 +103,21 @@ pub fn run(args: &Args) -> Result<()> {
     let mut scoring = Scoring::new(comparer, truth, fitted.climatology.clone(), data.span, reach);
     let inits = initial_times(&candidates, usable, &scoring, data.span)?;
     let shown = inits[inits.len() / 2];
+    let role = if candidates.is_physics() { Role::Model } else { Role::Baseline };
     let entrants = entrants(candidates, &wanted.baselines, &fitted, &layout, reach[0])?;
     let mut progress = Progress::new(inits.len(), "initial times");
-    let (competitors, example) = scoring.run(entrants, &inits, shown, || progress.advance())?;
+    let (mut competitors, mut example) = scoring.run(entrants, &inits, shown, || progress.advance())?;
     progress.finish();
+    if let Some(physics) = &physics {
+        let progress = Progress::new(inits.len(), "initial times of the physics");
+        let (mut more, its_example) =
+            scoring.run_parallel(|| physics.entrant(role), &inits, shown, progress)?;
+        if role == Role::Model {
+            std::mem::swap(&mut competitors, &mut more);
+            example = its_example;
+        }
+        competitors.extend(more);
+    }
     let scores = summarise(&scoring.comparer, &competitors, &plan.bootstrap, &headline)?;
 
     if let Some(folder) = &args.report {
@@ -123,11 +141,53 @@ fn sort_inputs(args: &Args) -> Result<(Option<Config>, Vec<PathBuf>)> {
     let (configs, forecasts): (Vec<&PathBuf>, Vec<&PathBuf>) = args.inputs.iter().partition(is_config);
     let config = match (configs.as_slice(), &args.model) {
         ([], None) => None,
-        ([], Some(model)) => Some(run_folder::config(&run_folder::folder(model)?)?),
-        ([path], _) => Some(Config::load(path, &Overrides::default())?),
+        ([], Some(model)) => {
+            let path = run_folder::folder(model)?.join("config.toml");
+            Some(Config::load(&path, &args.overrides)?)
+        }
+        ([path], _) => Some(Config::load(path, &args.overrides)?),
         _ => return Err(Error::input("one configuration at a time, please")),
     };
     Ok((config, forecasts.into_iter().cloned().collect()))
+}
+
+/// The physics, if it is wanted, and its calibration; where nobody asked for it by name, it is left out of what it cannot
+/// forecast.
+fn physics_contender(
+    settings: &PhysicsConfig,
+    data: &Data,
+    fitted: &Fitted,
+    wanted: &mut Wanted,
+    step: LeadTime,
+    steps: usize,
+) -> Result<Option<Contender>> {
+    if !wanted.has(Baseline::Physics) {
+        return Ok(None);
+    }
+    let (plan, calibration) = (settings.plan()?, settings.calibration()?);
+    let layout = data.truth.layout().clone();
+    let climatology = fitted.climatology.clone();
+    let contender = Contender::new(plan, layout, step, climatology, data.truth.clone());
+    let mut contender = match contender {
+        Ok(contender) => contender,
+        Err(reason) if wanted.is_asked() => return Err(reason),
+        Err(reason) => {
+            wanted.do_without(|b| b == Baseline::Physics, "no physics", reason)?;
+            return Ok(None);
+        }
+    };
+    wanted.note(contender.describe()?);
+    if contender.is_driven() {
+        wanted.note(format!(
+            "warning: {} is a hindcast: the edge of its box is told the later analyses, which no forecast could have known; \
+             compare it with nothing that is not told the same",
+            contender.names()[0]
+        ));
+    }
+    if let (Some(calibration), Some(training)) = (calibration, &data.training) {
+        contender.calibrate(training, calibration, steps, wanted)?;
+    }
+    Ok(Some(contender))
 }
 
 /// Where forecasts start, within the test span and with an analysis to be held against at some lead.
@@ -139,8 +199,8 @@ fn initial_times(
 ) -> Result<Vec<InitTime>> {
     let files = candidates.sets.iter().flat_map(|set| set.files.keys().copied());
     let mut all: Vec<InitTime> = match &candidates.network {
-        Some(_) => usable.into_iter().chain(files).collect(),
-        None => files.collect(),
+        None if !candidates.is_physics() => files.collect(),
+        _ => usable.into_iter().chain(files).collect(),
     };
     all.sort_unstable();
     all.dedup();
@@ -160,7 +220,7 @@ fn initial_times(
         ))
         .hint("the truth must reach as far as the forecasts, inside the test span"));
     }
-    if candidates.network.is_none() {
+    if !candidates.sets.is_empty() && candidates.network.is_none() {
         if inside < known {
             eprintln!("{} of {known} forecasts start outside the test span and are left out", known - inside);
         }
@@ -198,6 +258,8 @@ fn entrants(
                 let stepper = DampedPersistence::new(layout, step, usual.clone(), damped.clone());
                 Entrant::stepper(name, judge, stepper)
             }
+            // It runs on all cores, apart from these.
+            (Baseline::Physics, _, _) => continue,
             _ => return Err(Error::run(format!("{} was not fitted", baseline.name()))),
         };
         entrants.push(entrant);

@@ -85,6 +85,11 @@ impl Wanted {
         Ok(wanted)
     }
 
+    /// Whether the command line named the baselines.
+    pub fn is_asked(&self) -> bool {
+        self.asked
+    }
+
     pub fn has(&self, baseline: Baseline) -> bool {
         self.baselines.contains(&baseline)
     }

@@ -6,6 +6,7 @@
 pub mod data;
 pub mod forecast;
 pub mod model;
+pub mod physics;
 pub mod train;
 pub mod verify;
 
@@ -18,6 +19,7 @@ use crate::error::{Context, Error, Result};
 pub use data::{DataConfig, InputConfig};
 pub use forecast::ForecastConfig;
 pub use model::ModelConfig;
+pub use physics::PhysicsConfig;
 pub use train::{LossConfig, TrainConfig};
 pub use verify::VerifyConfig;
 
@@ -32,6 +34,7 @@ pub struct Config {
     pub loss: LossConfig,
     pub forecast: ForecastConfig,
     pub verify: VerifyConfig,
+    pub physics: PhysicsConfig,
 }
 
 /// Settings given on the command line.

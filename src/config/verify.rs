@@ -33,6 +33,19 @@ pub enum BaselineConfig {
     Climatology,
     /// Damped persistence.
     Damped,
+    /// What the table [physics] describes, raw and calibrated.
+    Physics,
+}
+
+/// What a gate measures skill against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateBaselineConfig {
+    Persistence,
+    Climatology,
+    Damped,
+    Physics,
+    CalibratedPhysics,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +96,7 @@ pub struct GateConfig {
     #[serde(default = "yes")]
     pub weighted: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<BaselineConfig>,
+    pub baseline: Option<GateBaselineConfig>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,6 +168,20 @@ impl BaselineConfig {
             Self::Persistence => Baseline::Persistence,
             Self::Climatology => Baseline::Climatology,
             Self::Damped => Baseline::Damped,
+            Self::Physics => Baseline::Physics,
+        }
+    }
+}
+
+impl GateBaselineConfig {
+    /// As scores call it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Persistence => Baseline::Persistence.name(),
+            Self::Climatology => Baseline::Climatology.name(),
+            Self::Damped => Baseline::Damped.name(),
+            Self::Physics => Baseline::Physics.name(),
+            Self::CalibratedPhysics => Baseline::CALIBRATED_PHYSICS,
         }
     }
 }
@@ -182,7 +209,7 @@ impl GateConfig {
             (Some(x), None, None, None) => Bound::AtMost(x),
             (None, Some(x), None, None) => Bound::AtLeast(x),
             (None, None, Some(skill), Some(baseline)) => {
-                Bound::SkillAtLeast { baseline: baseline.baseline().name().into(), skill }
+                Bound::SkillAtLeast { baseline: baseline.name().into(), skill }
             }
             _ => {
                 return Err(Error::input(format!(
@@ -209,7 +236,8 @@ mod tests {
 
     #[test]
     fn the_defaults_are_a_plan_and_read_back_from_what_they_print() {
-        assert_eq!(VerifyConfig::default().plan().unwrap().baselines, Baseline::ALL);
+        let simple = [Baseline::Persistence, Baseline::Climatology, Baseline::Damped];
+        assert_eq!(VerifyConfig::default().plan().unwrap().baselines, simple);
         let text = toml::to_string(&VerifyConfig::default()).unwrap();
         assert_eq!(toml::from_str::<VerifyConfig>(&text).unwrap(), VerifyConfig::default());
     }
@@ -221,10 +249,14 @@ mod tests {
             gates = [
                 { quantity = 'z500', lead = '1d', weighted = false, at_most = 534.0 },
                 { quantity = 'z500', lead = '3d', baseline = 'damped', skill_at_least = 0.0 },
-            ]";
+                { quantity = 'z500', lead = '3d', baseline = 'calibrated_physics', skill_at_least = 0.0 },
+            ]
+            baselines = ['physics', 'persistence']";
         let plan = toml::from_str::<VerifyConfig>(text).unwrap().plan().unwrap();
         assert_eq!(plan.gates[0].bound, Bound::AtMost(534.0));
         assert!(plan.gates[1].to_string().contains("skill over damped persistence"));
+        assert!(plan.gates[2].to_string().contains("skill over calibrated physics"));
+        assert_eq!(plan.baselines, [Baseline::Physics, Baseline::Persistence]);
         assert_eq!(plan.regions[0].name, "alps");
         for text in [
             "gates = [{ quantity = 'z500', lead = '1d' }]",

@@ -23,7 +23,8 @@ impl Analyses {
     /// Refuses a catalogue that lacks a variable of the stepper, or has another grid or step.
     pub fn new(catalogue: Arc<Catalogue>, info: &StepperInfo) -> Result<Self> {
         check_layout(info, catalogue.layout())?;
-        if info.step.seconds % catalogue.step().seconds.max(1) != 0 {
+        // Who starts from one analysis may step as it likes.
+        if info.input_frames > 1 && info.step.seconds % catalogue.step().seconds.max(1) != 0 {
             return Err(Error::input(format!(
                 "{} steps by {}, and the input has a state every {}",
                 info.name,
@@ -33,6 +34,11 @@ impl Analyses {
             .hint("a model forecasts only at the time step that it was trained on"));
         }
         Ok(Self { catalogue, info: info.clone(), kept: BTreeMap::new() })
+    }
+
+    /// The same analyses for another thread.
+    pub fn fork(&self) -> Self {
+        Self { catalogue: self.catalogue.clone(), info: self.info.clone(), kept: BTreeMap::new() }
     }
 
     /// Times whose analysis, and all input frames before it, are there; ascending.

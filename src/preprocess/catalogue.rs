@@ -276,7 +276,7 @@ fn target(target: &GridTarget, own: &Grid) -> Result<Grid> {
     match target {
         GridTarget::Region { step, south, north, west, east } => {
             let east = if east < west { east + 360.0 } else { *east };
-            Grid::new(points(*south, *north, *step), points(*west, east, *step))
+            Grid::new(points(*south, *north, *step), as_read(points(*west, east, *step)))
         }
         GridTarget::Part { south, north, west, east } => part(own, [*south, *north], [*west, *east]),
         GridTarget::Globe { step } => {
@@ -292,6 +292,15 @@ fn target(target: &GridTarget, own: &Grid) -> Result<Grid> {
     }
 }
 
+/// Ascending longitudes as they come from files: from 0 on, or from below it where they cross Greenwich.
+fn as_read(longitudes: Vec<f64>) -> Vec<f64> {
+    let [Some(first), Some(last)] = [longitudes.first(), longitudes.last()] else { return longitudes };
+    let turns = (first / 360.0).floor();
+    let crosses = last - 360.0 * turns >= 360.0;
+    let shift = 360.0 * (turns + if crosses { 1.0 } else { 0.0 });
+    longitudes.iter().map(|x| x - shift).collect()
+}
+
 /// The points of a grid between bounds.
 fn part(own: &Grid, [south, north]: [f64; 2], [west, east]: [f64; 2]) -> Result<Grid> {
     let slack = COORDINATE_TOLERANCE;
@@ -302,7 +311,7 @@ fn part(own: &Grid, [south, north]: [f64; 2], [west, east]: [f64; 2]) -> Result<
     let mut longitude: Vec<f64> =
         own.longitude.iter().map(from_west).filter(|x| *x <= width + slack).map(|x| west + x).collect();
     longitude.sort_by(f64::total_cmp);
-    Grid::new(latitude, longitude).map_err(|_| {
+    Grid::new(latitude, as_read(longitude)).map_err(|_| {
         Error::input(format!(
             "data.grid: no points of {} lie in {south} to {north} N and {west} to {east} E",
             own.describe()

@@ -28,7 +28,7 @@ pub fn hemisphere(sphere: &Sphere, weight: impl Fn(f64) -> f64, rows: Range<usiz
     let [from, to] = [rows.start, rows.end];
     let mut half = coefficients(sphere, [from, to], sphere.columns, Ends::Periodic, weight, |_| 0.0);
     // The equator is a row of centres, or a row of faces half as far away.
-    if sphere.rows % 2 == 0 {
+    if sphere.rows.is_multiple_of(2) {
         let equator = if from == 0 { to - from } else { 0 };
         half.south[equator] *= 2.0;
     }

@@ -21,6 +21,20 @@ use crate::field::{Layout, State};
 
 use super::baselines::evaluate;
 
+/// How to calibrate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CalibrationPlan {
+    /// Initial times of the training span, evenly spaced; all when there are fewer.
+    pub starts: usize,
+}
+
+impl Default for CalibrationPlan {
+    fn default() -> Self {
+        // Two numbers per quantity and lead: half a thousand days, years apart, know them to a few percent.
+        Self { starts: 500 }
+    }
+}
+
 /// The fitted regression.
 #[derive(Debug, Clone)]
 pub struct Calibration {

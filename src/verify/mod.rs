@@ -20,7 +20,7 @@ mod sums;
 
 pub use baselines::{ClimatologyForecast, DampedCoefficients, DampedFit, DampedPersistence, Persistence};
 pub use bootstrap::BootstrapPlan;
-pub use calibration::{Calibration, CalibrationFit};
+pub use calibration::{Calibration, CalibrationFit, CalibrationPlan};
 pub use gates::{Bound, Gate, Passage, demand};
 pub use plan::{Baseline, VerifyPlan};
 pub use scores::{Difference, Score, Scores, Spectrum, WHOLE_GRID};

@@ -14,6 +14,8 @@ pub enum Baseline {
     Persistence,
     Climatology,
     Damped,
+    /// Finite differences, as they are and calibrated.
+    Physics,
 }
 
 /// How to verify.
@@ -30,7 +32,10 @@ pub struct VerifyPlan {
 }
 
 impl Baseline {
-    pub const ALL: [Self; 3] = [Self::Persistence, Self::Climatology, Self::Damped];
+    pub const ALL: [Self; 4] = [Self::Persistence, Self::Climatology, Self::Damped, Self::Physics];
+
+    /// How scores call the physics after its calibration.
+    pub const CALIBRATED_PHYSICS: &str = "calibrated physics";
 
     /// How scores call it: the name of its stepper.
     pub fn name(self) -> &'static str {
@@ -38,11 +43,12 @@ impl Baseline {
             Self::Persistence => "persistence",
             Self::Climatology => "climatology",
             Self::Damped => "damped persistence",
+            Self::Physics => "physics",
         }
     }
 
     /// Whether it has to be fitted on training data.
     pub fn is_fitted(self) -> bool {
-        self != Self::Persistence
+        matches!(self, Self::Climatology | Self::Damped)
     }
 }
