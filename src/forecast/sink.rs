@@ -34,9 +34,11 @@ pub fn forecast_all<S: Stepper>(
     for &init in inits {
         let doing = |error: Error| error.context(format!("the forecast from {init} failed"));
         let frames = analyses(init).map_err(doing)?;
-        sink.begin(init)?;
         let step = stepper.info().step;
-        for (n, state) in rollout(stepper, &frames, steps).map_err(doing)?.enumerate() {
+        let states = rollout(stepper, &frames, steps).map_err(doing)?;
+        // Not before: what cannot start leaves nothing behind, no empty folder either.
+        sink.begin(init)?;
+        for (n, state) in states.enumerate() {
             sink.take(step.times(n), &state.map_err(doing)?)?;
         }
         sink.end()?;
