@@ -125,8 +125,10 @@ impl Interpolation {
                 line.iter_mut().enumerate().for_each(|(i, x)| *x += weight * source[(i + turn) % n]);
             }
             if kind == Kind::Scalar && self.on_pole.contains(&j) {
+                // One place, one value: not what rounding makes of the weights of each column.
                 let mean = line.iter().sum::<f64>() / n as f64;
-                line.fill(mean);
+                result.resize(result.len() + self.along_rows.len(), mean);
+                continue;
             }
             let along = self.along_rows.iter();
             result.extend(along.map(|parts| parts.iter().map(|&(i, weight)| weight * line[i]).sum::<f64>()));
@@ -253,8 +255,7 @@ mod tests {
         let map = GridMap::new(&grid, 1).unwrap();
         let cells = sample(&map.sphere().grid().unwrap(), &|x, y| height(x, y) + (2.0 * x).cos());
         let points = map.to_points(&cells, Kind::Scalar);
-        // The weights of a point add up to 1 but for rounding.
-        assert!(points[..64].iter().all(|&x| (x - points[0]).abs() < 1e-14 * points[0].abs()));
+        assert!(points[..64].iter().all(|&x| x == points[0]));
     }
 
     #[test]

@@ -183,7 +183,8 @@ fn a_box_holds_its_edge_or_is_told_the_later_one() {
     let layout = layout(middle_latitudes(), &["z500", "t850"]);
     let height = |shift: f64| {
         move |x: f64, y: f64| {
-            54_000.0 - 9000.0 * (y - 0.8) + 1500.0 * (5.0 * (x - shift)).sin() * (3.0 * y).sin()
+            // Wind of 28 m/s: at half of it the wave would travel westward as fast as it is carried eastward.
+            54_000.0 - 18_000.0 * (y - 0.8) + 1500.0 * (5.0 * (x - shift)).sin() * (3.0 * y).sin()
         }
     };
     let analysis = state(&layout, &[&height(0.0), &|_, y| 290.0 - 20.0 * y]);
@@ -200,8 +201,7 @@ fn a_box_holds_its_edge_or_is_told_the_later_one() {
     let mut frozen = stepper(&plan(), &layout, None);
     let after = run(&mut frozen, &analysis, 1);
     let moved = root_mean_square(&after, &analysis, "z500");
-    // Little: the wind of 14 m/s carries the wave eastward about as fast as the wave travels westward.
-    assert!(moved > 10.0, "something has moved: {moved}");
+    assert!(moved > 50.0, "something has moved: {moved}");
     // Geopotentials of 5e4 in float32 are known to 4e-3.
     assert!(ring(&after, &analysis) < 0.02, "{}", ring(&after, &analysis));
 
