@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::climatology::{Climatology, ClimatologyFit};
-use crate::commands::cpus::Cpus;
 use crate::commands::forecast_files::{self, Wanted};
+use crate::commands::physics_inputs::{Cpus, later};
 use crate::commands::{inputs, nature_run, physics_case};
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result, chain};
 use crate::forecast::InitTimes;
 use crate::preprocess::{Catalogue, DataPlan};
-use crate::shallow_water::{Boundary, Devices, PhysicsPlan, PhysicsStepper, Selection, is_global};
+use crate::shallow_water::{Boundary, Devices, PhysicsPlan, PhysicsStepper, Selection};
 use crate::time::LeadTime;
 
 /// Forecast with finite-difference physics, one CF NetCDF file per initial time; or run a published case; or make weather to
@@ -84,15 +84,10 @@ pub fn run(args: &Args) -> Result<()> {
     let devices: Arc<dyn Devices> = Arc::new(Cpus { threads: None });
     let mut stepper = PhysicsStepper::new(&plan, layout, step, usual.as_ref(), &devices)?;
     if plan.boundary == Boundary::Driven {
-        if is_global(&layout.grid) {
-            return Err(Error::input("physics.boundary: the globe has no boundary that could be driven")
-                .hint("leave physics.boundary away"));
-        }
         eprintln!(
             "warning: driven boundaries are told the later analyses: this is a hindcast, and no forecast could have known them"
         );
-        let later = catalogue.clone();
-        stepper.drive(Arc::new(move |valid| later.read(valid)));
+        stepper.drive(later(catalogue.clone(), |_| true));
     }
     let wanted = Wanted { inits, lead, folder, json: args.json };
     forecast_files::write(&mut stepper, "cpu", &catalogue, &wanted)

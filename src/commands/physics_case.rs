@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::commands::cpus::Cpus;
 use crate::commands::output;
+use crate::commands::physics_inputs::Cpus;
 use crate::commands::progress::Progress;
 use crate::constants::DAY_SECONDS;
 use crate::error::{Context, Error, Kind, Result};

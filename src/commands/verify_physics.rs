@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::climatology::Climatology;
-use crate::commands::cpus::Cpus;
+use crate::commands::physics_inputs::{Cpus, later};
 use crate::commands::progress::Progress;
 use crate::commands::scoring::{Entrant, Forecaster, Source};
 use crate::commands::verify_data::Wanted;
@@ -102,8 +102,8 @@ impl Contender {
         let starts: Vec<ValidTime> = (0..chosen).map(|n| all[n * all.len() / chosen]).collect();
         eprintln!("calibrating {raw} with forecasts from {chosen} of {} training dates", all.len());
         let mut progress = Progress::new(chosen.div_ceil(CHUNK), "blocks of training dates");
-        let source = training.clone();
-        let later: Later = Arc::new(move |valid| source.read(valid));
+        let view = training.clone();
+        let later = later(training.catalogue().clone(), move |valid| view.may_read(valid));
         let fits: Vec<Result<CalibrationFit>> = starts
             .par_chunks(CHUNK)
             .map(|chunk| {
@@ -167,8 +167,7 @@ impl Contender {
         if self.calibration.is_some() {
             competitors.push((calibrated.to_string(), role));
         }
-        let truth = self.truth.clone();
-        let later: Later = Arc::new(move |valid| truth.read(valid));
+        let later = later(self.truth.clone(), |_| true);
         let mut stepper = self.stepper(self.is_driven().then_some(later))?;
         let forecaster: Forecaster<'_> = Box::new(move |frames, steps, take| {
             let Some(analysis) = frames.last() else { return Ok(()) };

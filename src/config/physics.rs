@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::shallow_water::{
-    AdvectionPlan, BarotropicPlan, Boundary, Model, PhysicsPlan, Scheme, ShallowWaterPlan,
+    AdvectionPlan, BarotropicPlan, Boundary, Model, PhysicsPlan, STEERING_SHARE, Scheme, ShallowWaterPlan,
+    ZONE,
 };
 use crate::time::LeadTime;
 use crate::verify::CalibrationPlan;
@@ -124,13 +125,13 @@ impl Default for PhysicsConfig {
 
 impl Default for ShallowWaterConfig {
     fn default() -> Self {
-        Self { scheme: None, balance: true, filter: None, damping: LeadTime::from_hours(24), zone: 8 }
+        Self { scheme: None, balance: true, filter: None, damping: LeadTime::from_hours(24), zone: ZONE }
     }
 }
 
 impl Default for AdvectionConfig {
     fn default() -> Self {
-        Self { steering: 0.5, diffusion: 1e5 }
+        Self { steering: STEERING_SHARE, diffusion: 1e5 }
     }
 }
 

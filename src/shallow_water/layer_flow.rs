@@ -114,7 +114,11 @@ impl LayerFlow {
         let h: Vec<f64> = fields.h.iter().map(|h| h - excess).collect();
         match &analysis.wind {
             Some(_) => Ok(Fields { h, ..fields }),
-            None => LinearBalance::new(sphere.clone(), EARTH_ROTATION)?.fields(&h, self.layer.gravity),
+            None if sphere.global => {
+                LinearBalance::new(sphere.clone(), EARTH_ROTATION)?.fields(&h, self.layer.gravity)
+            }
+            None => Err(Error::input("shallow water in a box needs the wind, and there is only the height")
+                .hint("add the wind to data.sources, or set physics.model = \"barotropic\"")),
         }
     }
 

@@ -19,7 +19,7 @@ use super::Sphere;
 use super::carriers::Carrier;
 use super::flow::{BarotropicFlow, Flow, FlowFields};
 use super::grid_map::GridMap;
-use super::layer_flow::LayerFlow;
+use super::layer_flow::{LayerFlow, standard_height};
 use super::places::largest_whole_box;
 use super::plan::{Boundary, Model, PhysicsPlan};
 use super::planet_flow::PlanetFlow;
@@ -77,6 +77,11 @@ impl PhysicsStepper {
         devices: &Arc<dyn Devices>,
     ) -> Result<Self> {
         let all = Selection::of(plan, layout)?;
+        let has_edge = all.model != Model::Advection && !is_global(&layout.grid);
+        if plan.boundary == Boundary::Driven && !has_edge {
+            return Err(Error::input("physics.boundary: there is no boundary that could be driven")
+                .hint("only a flow in a box is told what happens at its edge: leave physics.boundary away"));
+        }
         let part = |channels: Vec<usize>| {
             let quantities = channels.iter().map(|&c| layout.quantities[c].clone()).collect();
             Arc::new(Layout { grid: layout.grid.clone(), quantities })
@@ -97,7 +102,7 @@ impl PhysicsStepper {
         let flow = flow(plan, selection.model, &layout.grid, &map, seconds / turns, devices)?;
         let info = StepperInfo {
             name: "physics".into(),
-            origin: describe(plan, &selection, map.sphere()),
+            origin: describe(plan, &selection, map.sphere(), &input),
             layout: input,
             step,
             input_frames: 1,
@@ -194,20 +199,40 @@ fn flow(
 }
 
 /// What a history says of the model.
-fn describe(plan: &PhysicsPlan, selection: &Selection, sphere: &Sphere) -> String {
+fn describe(plan: &PhysicsPlan, selection: &Selection, sphere: &Sphere, layout: &Layout) -> String {
     let [dp, dl] = [sphere.dp, sphere.dl].map(|step| (step.to_degrees() * 1000.0).round() / 1000.0);
-    let mut text = format!(
-        "{} model at {} hPa on {} x {} cells of {dp} x {dl} degrees",
-        selection.model.name(),
-        plan.level,
-        sphere.rows,
-        sphere.columns
-    );
-    if !sphere.global {
+    let (rows, columns, name) = (sphere.rows, sphere.columns, selection.model.name());
+    let mut text = match selection.model {
+        Model::Advection => name.to_string(),
+        Model::NatureRun => format!("{name} model"),
+        Model::ShallowWater | Model::Barotropic => format!("{name} model at {} hPa", plan.level),
+    };
+    text.push_str(&format!(" on {rows} x {columns} cells of {dp} x {dl} degrees"));
+    match (selection.model, plan.mean_depth) {
+        (Model::ShallowWater, None) => {
+            let depth = standard_height(plan.level);
+            text.push_str(&format!(", mean depth {depth:.0} m (of the level in the standard atmosphere)"));
+        }
+        (Model::ShallowWater | Model::Barotropic, Some(depth)) => {
+            text.push_str(&format!(", mean depth {depth} m"));
+        }
+        (Model::Barotropic, None) | (Model::Advection | Model::NatureRun, _) => {}
+    }
+    if !sphere.global && selection.model != Model::Advection {
         text.push_str(match plan.boundary {
             Boundary::Frozen => ", boundaries frozen at the analysis",
             Boundary::Driven => ", boundaries driven by later analyses",
         });
+    }
+    for scalar in &selection.carried {
+        let quantity = &layout.quantities[scalar.channel];
+        let wind = match scalar.wind {
+            Wind::Model => format!("{} hPa", plan.level),
+            Wind::Analysis([u, _]) => {
+                layout.quantities[u].level.map_or("10 m".into(), |level| format!("{level} hPa"))
+            }
+        };
+        text.push_str(&format!(", {quantity} carried by {} of the wind at {wind}", scalar.share));
     }
     text
 }
