@@ -64,7 +64,7 @@ fn score<S: Stepper>(
         for (n, state) in rollout(&mut stepper, &frames, LEADS).unwrap().enumerate().skip(1) {
             let valid = valid_time(init, DAY.times(n));
             if test.contains(valid) {
-                let truth = analyses.state(valid).unwrap();
+                let truth = analyses.truth(valid).unwrap();
                 let comparison = comparer.compare(&state.unwrap(), &truth, Some(&usual(valid))).unwrap();
                 statistics.add(init, DAY.times(n), comparison);
             }

@@ -49,13 +49,28 @@ pub fn write<S: Stepper>(
     let info = stepper.info().clone();
     let steps = steps_of(wanted.lead, info.step)?;
     let mut analyses = Analyses::new(catalogue.clone(), &info)?;
-    let inits = wanted.inits.choose(&analyses.usable())?;
+    let chosen = wanted.inits.choose(&analyses.usable())?;
+    let count = chosen.len();
+    let inits = analyses.complete(chosen)?;
+    let Some(&first) = inits.first() else {
+        return Err(Error::input(format!(
+            "none of {count} initial times has a value of every quantity that {} starts from",
+            info.name
+        ))
+        .hint("see what the files hold with: wxsim inspect --all"));
+    };
+    if inits.len() < count {
+        let left_out = count - inits.len();
+        eprintln!(
+            "{left_out} of {count} initial times are left out: they lack a whole quantity (data.missing)"
+        );
+    }
     let layout = stepper.output().clone();
     let head = ForecastHead {
         orientation: catalogue.orientation(),
         units: units(catalogue, &layout.quantities)?,
         layout,
-        init: inits[0],
+        init: first,
         step: info.step,
         steps,
         model: info.name.clone(),

@@ -52,6 +52,8 @@ pub struct Scoring {
     step: LeadTime,
     /// The longest lead that counts.
     lead: LeadTime,
+    /// Initial times from which steppers start, ascending.
+    starts: Arc<Vec<InitTime>>,
     /// The climatology of dates that come again.
     usual: BTreeMap<ValidTime, Arc<Vec<f32>>>,
 }
@@ -87,7 +89,16 @@ impl Scoring {
         [step, lead]: [LeadTime; 2],
     ) -> Self {
         let comparer = Arc::new(comparer);
-        Self { comparer, truth, climatology, span, step, lead, usual: BTreeMap::new() }
+        Self {
+            comparer,
+            truth,
+            climatology,
+            span,
+            step,
+            lead,
+            starts: Arc::default(),
+            usual: BTreeMap::new(),
+        }
     }
 
     /// The same, for another thread.
@@ -96,6 +107,7 @@ impl Scoring {
             comparer: self.comparer.clone(),
             truth: self.truth.fork(),
             climatology: self.climatology.clone(),
+            starts: self.starts.clone(),
             usual: BTreeMap::new(),
             ..*self
         }
@@ -104,6 +116,16 @@ impl Scoring {
     /// Whether any of these leads counts from an initial time, and has an analysis.
     pub fn has_truth(&self, init: InitTime, leads: impl IntoIterator<Item = LeadTime>) -> bool {
         leads.into_iter().any(|lead| self.counts(init, lead) && self.truth.has(valid_time(init, lead)))
+    }
+
+    /// Finds out from which of these initial times steppers start; returns how many analyses lack a whole quantity.
+    pub fn choose_starts(&mut self, inits: &[InitTime]) -> Result<usize> {
+        let there: Vec<InitTime> = inits.iter().copied().filter(|&init| self.truth.starts(init)).collect();
+        let count = there.len();
+        let starts = self.truth.complete(there)?;
+        let left_out = count - starts.len();
+        self.starts = Arc::new(starts);
+        Ok(left_out)
     }
 
     /// Scores all entrants at all initial times (ascending); the example is the first competitor's forecast from
@@ -120,7 +142,8 @@ impl Scoring {
         let mut example = Example { init: shown, states: Vec::new() };
         for &init in inits {
             self.usual = self.usual.split_off(&init.0);
-            let frames = if self.truth.starts(init) { Some(self.truth.of(init)?) } else { None };
+            let starts = self.starts.binary_search(&init).is_ok();
+            let frames = if starts { Some(self.truth.of(init)?) } else { None };
             for (index, (entrant, statistics)) in entrants.iter_mut().zip(&mut statistics).enumerate() {
                 let doing = format!("{}, forecast from {init}", entrant.name());
                 let mut kept = (index == 0 && init == shown).then_some(&mut example.states);
@@ -211,7 +234,7 @@ impl Scoring {
         if !self.counts(init, lead) || !self.truth.has(valid) {
             return Ok(());
         }
-        let truth = self.truth.state(valid)?;
+        let truth = self.truth.truth(valid)?;
         let usual = self.usual(valid)?;
         let comparison = self.comparer.compare(state, &truth, usual.as_ref().map(|u| u.as_slice()))?;
         statistics.add(init, lead, comparison);

@@ -90,6 +90,17 @@ pub fn run(args: &Args) -> Result<()> {
         missing: plan.missing,
         nyquist: plan.nyquist,
     });
+    let usable = truth.usable();
+    let reach = [candidates.step, candidates.lead];
+    let mut scoring = Scoring::new(comparer, truth, fitted.climatology.clone(), data.span, reach);
+    let inits = initial_times(&candidates, usable, &scoring, data.span)?;
+    let left_out = scoring.choose_starts(&inits)?;
+    if left_out > 0 {
+        wanted.note(format!(
+            "nothing starts from {left_out} of {} initial times: their analyses lack a whole quantity (data.missing)",
+            inits.len()
+        ));
+    }
     let headline = Headline {
         climatology: fitted.description.clone(),
         test_span: match config {
@@ -98,10 +109,6 @@ pub fn run(args: &Args) -> Result<()> {
         },
         notes: wanted.notes.clone(),
     };
-    let usable = truth.usable();
-    let reach = [candidates.step, candidates.lead];
-    let mut scoring = Scoring::new(comparer, truth, fitted.climatology.clone(), data.span, reach);
-    let inits = initial_times(&candidates, usable, &scoring, data.span)?;
     let shown = inits[inits.len() / 2];
     let role = if candidates.is_physics() { Role::Model } else { Role::Baseline };
     let entrants = entrants(candidates, &wanted.baselines, &fitted, &layout, reach[0])?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::field::State;
-use crate::preprocess::Catalogue;
+use crate::preprocess::{Catalogue, MissingPolicy, absent};
 use crate::stepper::StepperInfo;
 use crate::time::{InitTime, ValidTime};
 
@@ -17,6 +17,8 @@ pub struct Analyses {
     info: StepperInfo,
     /// The states of the dates around the last initial time.
     kept: BTreeMap<ValidTime, Arc<State>>,
+    /// Of those the ones in which the truth was put together from the dates around.
+    truths: BTreeMap<ValidTime, Arc<State>>,
 }
 
 impl Analyses {
@@ -33,12 +35,17 @@ impl Analyses {
             ))
             .hint("a model forecasts only at the time step that it was trained on"));
         }
-        Ok(Self { catalogue, info: info.clone(), kept: BTreeMap::new() })
+        Ok(Self { catalogue, info: info.clone(), kept: BTreeMap::new(), truths: BTreeMap::new() })
     }
 
     /// The same analyses for another thread.
     pub fn fork(&self) -> Self {
-        Self { catalogue: self.catalogue.clone(), info: self.info.clone(), kept: BTreeMap::new() }
+        Self {
+            catalogue: self.catalogue.clone(),
+            info: self.info.clone(),
+            kept: BTreeMap::new(),
+            truths: BTreeMap::new(),
+        }
     }
 
     /// Times whose analysis, and all input frames before it, are there; ascending.
@@ -57,8 +64,25 @@ impl Analyses {
         // Initial times ascend, so what lies before the oldest frame is not asked for again.
         if let Some(oldest) = frames.first() {
             self.kept = self.kept.split_off(oldest);
+            self.truths = self.truths.split_off(oldest);
         }
         frames.into_iter().map(|valid| self.state(valid).map(|s| (*s).clone())).collect()
+    }
+
+    /// Of these initial times those whose frames have some value of every quantity: nothing can start from the others.
+    /// Where the configuration lets nothing be missing none is left out, and what is missing is an error later on.
+    pub fn complete(&mut self, inits: Vec<InitTime>) -> Result<Vec<InitTime>> {
+        if self.catalogue.missing() == MissingPolicy::Error {
+            return Ok(inits);
+        }
+        let mut complete = Vec::with_capacity(inits.len());
+        for init in inits {
+            if self.of(init)?.iter().all(|state| !absent(state).contains(&true)) {
+                complete.push(init);
+            }
+        }
+        self.kept.clear();
+        Ok(complete)
     }
 
     /// Whether there is an analysis of this date.
@@ -66,8 +90,23 @@ impl Analyses {
         self.catalogue.has(valid)
     }
 
+    /// The state of a date to hold forecasts against.
+    pub fn truth(&mut self, valid: ValidTime) -> Result<Arc<State>> {
+        if let Some(state) = self.truths.get(&valid) {
+            return Ok(state.clone());
+        }
+        let state = self.state(valid)?;
+        let bridges = self.catalogue.missing() == MissingPolicy::Interpolate;
+        let state = match bridges && absent(&state).contains(&true) {
+            true => Arc::new(self.catalogue.read_truth(valid)?.arranged(&self.info.layout)?),
+            false => return Ok(state),
+        };
+        self.truths.insert(valid, state.clone());
+        Ok(state)
+    }
+
     /// The analysis of a date.
-    pub fn state(&mut self, valid: ValidTime) -> Result<Arc<State>> {
+    fn state(&mut self, valid: ValidTime) -> Result<Arc<State>> {
         if let Some(state) = self.kept.get(&valid) {
             return Ok(state.clone());
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sha2::{Digest, Sha256};
 
 use super::coverage::{self, Gap};
+use super::filling::Filling;
 use super::plan::{DataPlan, GridPlan, GridTarget, MissingPolicy, Span};
 use super::regrid::Regrid;
 use super::sources;
@@ -169,6 +170,17 @@ impl Catalogue {
     pub fn read(&self, valid: ValidTime) -> Result<State> {
         let mut states = self.read_many(&[valid])?;
         states.pop().ok_or_else(|| Error::run(format!("no state of {valid} was read")))
+    }
+
+    /// Reads the state of a date to hold forecasts against: under `missing = "interpolate"` a quantity that the date lacks
+    /// comes from the dates around it, where they have it. Never to start from: it knows what came later.
+    pub fn read_truth(self: &Arc<Self>, valid: ValidTime) -> Result<State> {
+        let mut state = self.read(valid)?;
+        if let (Some(first), Some(last)) = (self.times().first(), self.times().last()) {
+            let view = self.evaluation(Span::new(*first, last.after(self.step()))?);
+            Filling { view: &view, mask: None }.fill_absent(&mut state)?;
+        }
+        Ok(state)
     }
 
     /// Reads the states of some dates; those that follow each other in a file are read together, on all cores.

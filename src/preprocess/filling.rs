@@ -59,13 +59,18 @@ impl Filling<'_> {
     }
 
     fn fill(&self, mut state: State) -> Result<State> {
-        let (valid, bridges) = (state.valid, self.bridges());
         let holes = self.holes(&state);
-        if holes.is_empty() {
-            return Ok(state);
+        let open = self.close(&mut state, &holes)?;
+        if open.is_empty() { Ok(state) } else { Err(self.refuse(&state, &open, self.bridges())) }
+    }
+
+    /// Puts values into holes, as far as the dates around have them; returns the holes that stay.
+    fn close(&self, state: &mut State, holes: &[usize]) -> Result<Vec<usize>> {
+        if holes.is_empty() || !self.bridges() {
+            return Ok(holes.to_vec());
         }
-        let before = if bridges { self.neighbours(valid, &holes, Side::Before)? } else { Vec::new() };
-        let after = if bridges { self.neighbours(valid, &holes, Side::After)? } else { Vec::new() };
+        let before = self.neighbours(state.valid, holes, Side::Before)?;
+        let after = self.neighbours(state.valid, holes, Side::After)?;
         let mut open = Vec::new();
         let values = state.values.as_slice_mut().ok_or_else(|| Error::run("a state must be contiguous"))?;
         for (i, &hole) in holes.iter().enumerate() {
@@ -77,7 +82,17 @@ impl Filling<'_> {
                 _ => open.push(hole),
             }
         }
-        if open.is_empty() { Ok(state) } else { Err(self.refuse(&state, &open, bridges)) }
+        Ok(open)
+    }
+
+    /// Fills the quantities that a state lacks altogether, as far as the dates around have them. Other holes stay: there
+    /// may be points that never have a value.
+    pub fn fill_absent(&self, state: &mut State) -> Result<()> {
+        let channels = state.layout.channels();
+        let absent = absent(state);
+        let holes: Vec<usize> = (0..state.values.len()).filter(|i| absent[i % channels]).collect();
+        self.close(state, &holes)?;
+        Ok(())
     }
 
     /// Whether a date has no holes.
@@ -140,6 +155,11 @@ impl Filling<'_> {
             "set [data] missing = \"interpolate\" to bridge it in time, or \"skip\" to leave out every window with it"
         })
     }
+}
+
+/// For each quantity whether a state has no value of it.
+pub fn absent(state: &State) -> Vec<bool> {
+    (0..state.layout.channels()).map(|channel| state.channel(channel).iter().all(|x| x.is_nan())).collect()
 }
 
 #[derive(Clone, Copy)]

@@ -27,6 +27,7 @@ mod windows;
 
 pub use catalogue::Catalogue;
 pub use coverage::Gap;
+pub use filling::absent;
 pub use inputs::{Forcing, Inputs, InputsPlan};
 pub use loader::{Batch, EvaluationWindows, Loader, LoaderPlan, Position};
 pub use normalizer::{Normalizer, NormalizerPlan};
