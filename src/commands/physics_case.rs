@@ -1,7 +1,5 @@
 //! `wxsim physics --case`: a published case of the shallow-water equations, held against what is known of it.
 
-mod published;
-
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,11 +20,11 @@ use crate::io::forecast_file::{FileUnits, ForecastFile, ForecastHead};
 use crate::report::encode;
 use crate::report::map::{Field, Map, Shading, draw};
 use crate::report::scale::{Scale, Sense};
+use crate::shallow_water::known::{self, KnownHeights, KnownNorms};
 use crate::shallow_water::{CaseRun, CaseSettings, Devices, PhysicsPlan, PublishedCase, Scheme};
 use crate::time::{Calendar, InitTime, LeadTime, ValidTime};
 use crate::train::Interrupt;
 use crate::variable::Quantity;
-use published::{KnownHeights, KnownNorms};
 
 #[derive(Debug, clap::Args)]
 pub struct CaseArgs {
@@ -104,32 +102,32 @@ impl CaseName {
             match self {
                 Self::Williamson1 => (
                     PublishedCase::Williamson1,
-                    &published::WILLIAMSON_1,
+                    &known::WILLIAMSON_1,
                     &[],
                     &[],
                     ("h", "m", "height of the bell"),
                 ),
-                Self::Williamson2 => (PublishedCase::Williamson2, &published::WILLIAMSON_2, &[], &[], depth),
+                Self::Williamson2 => (PublishedCase::Williamson2, &known::WILLIAMSON_2, &[], &[], depth),
                 Self::Williamson5 => (
                     PublishedCase::Williamson5,
                     &[],
-                    &published::WILLIAMSON_5_PLACES,
-                    &published::WILLIAMSON_5,
+                    &known::WILLIAMSON_5_PLACES,
+                    &known::WILLIAMSON_5,
                     depth,
                 ),
                 Self::Williamson6 => (
                     PublishedCase::Williamson6,
                     &[],
-                    &published::WILLIAMSON_6_PLACES,
-                    &published::WILLIAMSON_6,
+                    &known::WILLIAMSON_6_PLACES,
+                    &known::WILLIAMSON_6,
                     depth,
                 ),
                 Self::Galewsky => {
-                    (PublishedCase::Galewsky, &[], &published::GALEWSKY_PLACES, &published::GALEWSKY, depth)
+                    (PublishedCase::Galewsky, &[], &known::GALEWSKY_PLACES, &known::GALEWSKY, depth)
                 }
                 Self::RossbyHaurwitz => (
                     PublishedCase::RossbyHaurwitz,
-                    &published::ROSSBY_HAURWITZ,
+                    &known::ROSSBY_HAURWITZ,
                     &[],
                     &[],
                     ("psi", "m2 s-1", "stream function"),

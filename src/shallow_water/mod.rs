@@ -20,6 +20,7 @@ mod fields;
 mod flow;
 mod grid_map;
 mod invariants;
+pub mod known;
 pub mod laplacian;
 mod layer;
 mod layer_flow;

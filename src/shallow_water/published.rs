@@ -1,6 +1,6 @@
 //! The published cases as runs: which there are, how they are stepped, and what is exactly known of them.
 
-use std::f64::consts::PI;
+use std::f64::consts::{PI, TAU};
 
 use super::{
     Advection, AdvectionSettings, Barotropic, BarotropicSettings, Case, Fields, Invariants, Layer, Mapping,
@@ -54,7 +54,7 @@ pub struct CaseRun {
 
 enum Running {
     Layer { case: Box<Case>, model: Box<ShallowWater<f64>>, steady: bool },
-    Bell { model: Box<Advection<f64>>, wind: [Vec<f64>; 2], start: Vec<f64> },
+    Bell { model: Box<Advection<f64>>, wind: [Vec<f64>; 2], alpha: f64 },
     Wave { model: Box<Barotropic<f64>> },
 }
 
@@ -115,10 +115,10 @@ impl CaseRun {
                 let dt = step(3600.0 * 64.0 / rows as f64);
                 let advection = AdvectionSettings { step_seconds: dt, ..AdvectionSettings::default() };
                 let mut model = Advection::new(device, &sphere, 1, advection)?;
-                let (wind, start) = (centred(&sphere, &fields)?, bell(&sphere));
+                let (wind, start) = (centred(&sphere, &fields)?, bell(&sphere, alpha, 0.0));
                 model.set_winds(&wind[0], &wind[1])?;
                 model.start(&start)?;
-                return run(sphere, Running::Bell { model: Box::new(model), wind, start }, dt);
+                return run(sphere, Running::Bell { model: Box::new(model), wind, alpha }, dt);
             }
             PublishedCase::RossbyHaurwitz => {
                 let sphere = Sphere::global(rows, columns, WILLIAMSON[0])?;
@@ -203,7 +203,9 @@ impl CaseRun {
     pub fn norms(&mut self) -> Result<Option<Norms>> {
         let truth = match &self.model {
             Running::Layer { case, steady: true, .. } => case.fields.h.clone(),
-            Running::Bell { start, .. } if self.seconds % (12 * DAY_SECONDS) == 0 => start.clone(),
+            Running::Bell { alpha, .. } => {
+                bell(&self.sphere, *alpha, TAU * self.seconds as f64 / (12 * DAY_SECONDS) as f64)
+            }
             Running::Wave { .. } => wave(&self.sphere, self.seconds as f64),
             _ => return Ok(None),
         };
@@ -244,10 +246,16 @@ fn at_centres(sphere: &Sphere, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     cells.map(|(j, i)| value(sphere.longitude(i), sphere.latitude(j))).collect()
 }
 
-/// The bell of case 1: 1000 m high, a third of the radius wide, on the equator at 90 W.
-fn bell(sphere: &Sphere) -> Vec<f64> {
+/// The bell of case 1, 1000 m high and a third of the radius wide: at first on the equator at 90 W, then turned by an angle
+/// about the axis that is tilted by `alpha`.
+fn bell(sphere: &Sphere, alpha: f64, angle: f64) -> Vec<f64> {
+    // The axis is (-sin alpha, 0, cos alpha), and the middle begins at (0, -1, 0), at right angles to it: it moves along
+    // their product.
+    let (sine, cosine) = angle.sin_cos();
+    let middle = [sine * alpha.cos(), -cosine, sine * alpha.sin()];
     at_centres(sphere, |x, y| {
-        let r = (y.cos() * (x - 1.5 * PI).cos()).clamp(-1.0, 1.0).acos();
+        let place = [y.cos() * x.cos(), y.cos() * x.sin(), y.sin()];
+        let r = place.iter().zip(middle).map(|(p, m)| p * m).sum::<f64>().clamp(-1.0, 1.0).acos();
         if 3.0 * r < 1.0 { 500.0 * (1.0 + (3.0 * PI * r).cos()) } else { 0.0 }
     })
 }
@@ -262,7 +270,7 @@ fn wave(sphere: &Sphere, seconds: f64) -> Vec<f64> {
 }
 
 /// Bilinear at a place [degrees]; beyond the outermost row lies the row across the pole.
-fn between(sphere: &Sphere, values: &[f64], longitude: f64, latitude: f64) -> f64 {
+pub(super) fn between(sphere: &Sphere, values: &[f64], longitude: f64, latitude: f64) -> f64 {
     let (rows, n) = (sphere.rows as isize, sphere.columns as isize);
     let value = |j: isize, i: isize| {
         let (j, i) = match j {
