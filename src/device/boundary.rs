@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where in its cell a value stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,7 +38,7 @@ pub struct HaloMap {
     pub cells: usize,
     pub channels: usize,
     /// Every channel is in exactly one.
-    pub parts: Vec<HaloPart>,
+    pub parts: Arc<[HaloPart]>,
 }
 
 /// Neighbouring channels with the same copies.
@@ -218,7 +219,7 @@ impl Boundary for Edges {
             let odd = group.iter().map(|channel| channel.odd).collect();
             parts.push(self.part([rows, columns, width], range, odd, group[0].stagger)?);
         }
-        Ok(HaloMap { images, cells, channels: channels.len(), parts })
+        Ok(HaloMap { images, cells, channels: channels.len(), parts: parts.into() })
     }
 }
 

@@ -76,13 +76,19 @@ impl Convolution {
     }
 }
 
-/// The closed list. Every operation is synchronous in effect: the next one sees its result.
+/// The closed list. Every operation is synchronous in effect: the next one sees its result. One that fails (only a GPU's
+/// can) ends the work: from then on nothing is computed and downloads give NaN, until [`finish`](Self::finish) says why.
 pub trait Device<T: Real>: Send {
     /// `cpu (avx512, 2 threads)`
     fn describe(&self) -> String;
 
     /// Allocates the arena of `plan`, all zero. What was there before is gone.
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()>;
+
+    /// Waits until everything is done, and tells what failed since it was last called.
+    fn finish(&self) -> Result<()> {
+        Ok(())
+    }
 
     fn upload(&mut self, to: Slot, values: &[T]);
     fn download(&self, from: Slot, values: &mut [T]);

@@ -208,6 +208,7 @@ impl Stepper for NetworkStepper {
         let slot = self.network.slots().predictions;
         let mut values = vec![0.0; slot.len()];
         self.device.download(slot, &mut values);
+        self.device.finish()?;
         let valid = forecast.analysis.valid.after(self.info.step.times(forecast.steps));
         if values.iter().any(|value| !value.is_finite()) {
             return Err(Error::run(format!(

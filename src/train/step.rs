@@ -36,6 +36,8 @@ impl Trainer<'_> {
             self.backward();
         }
         let norm = self.gradient_norm();
+        // A device that failed leaves NaN, which would be taken for a fault of the data.
+        self.device.finish()?;
         let learning_rate = self.learning_rate();
         let fault = losses.fault.take().or_else(|| self.gradient_fault(norm));
         match &fault {

@@ -151,6 +151,7 @@ impl Trainer<'_> {
     fn save(&mut self) -> Result<()> {
         self.progress.curve = self.curve.sync()?;
         let mut tensors = self.workspace.to_tensors(&*self.device);
+        self.device.finish()?;
         tensors.extend(self.fixed_tensors.clone());
         let state = StateFile { progress: self.progress.clone(), ..self.described.clone() };
         let path = self.run.checkpoint(self.progress.step);

@@ -51,6 +51,7 @@ pub(super) fn validate(
             return Ok(None);
         }
         forecast(network, device, &batch?, scoring, &mut sums);
+        device.finish()?;
     }
     Ok(Some(sums.finish(scoring)))
 }

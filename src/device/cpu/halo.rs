@@ -8,7 +8,7 @@ const WORTH_A_THREAD: usize = 1 << 14;
 
 pub(super) fn fill<T: Real>(threads: &Threads, map: &HaloMap, x: &mut [T]) {
     each_image(threads, map, x, |image| {
-        for part in &map.parts {
+        for part in map.parts.iter() {
             let (first, count) = (part.channels.start, part.channels.len());
             for &(to, from, across) in &part.copies {
                 let (to, from) = (to as usize * map.channels + first, from as usize * map.channels + first);
@@ -30,7 +30,7 @@ pub(super) fn fill<T: Real>(threads: &Threads, map: &HaloMap, x: &mut [T]) {
 
 pub(super) fn adjoint<T: Real>(threads: &Threads, map: &HaloMap, dx: &mut [T]) {
     each_image(threads, map, dx, |image| {
-        for part in &map.parts {
+        for part in map.parts.iter() {
             let (first, count) = (part.channels.start, part.channels.len());
             for &(to, from, across) in &part.copies {
                 let (to, from) = (to as usize * map.channels + first, from as usize * map.channels + first);
@@ -72,12 +72,13 @@ mod tests {
             images: 2,
             cells: 5,
             channels: 2,
-            parts: vec![HaloPart {
+            parts: [HaloPart {
                 channels: 0..2,
                 odd: vec![false, true],
                 copies: vec![(0, 3, false), (4, 3, true)],
                 zeros: Vec::new(),
-            }],
+            }]
+            .into(),
         }
     }
 
