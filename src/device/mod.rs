@@ -10,6 +10,7 @@
 mod arena;
 mod boundary;
 pub mod cpu;
+pub mod cuda;
 mod elliptic;
 mod flow;
 mod jacobian;

@@ -1,0 +1,95 @@
+//! Launches whose arguments are checked against the kernel's own declaration.
+
+use std::ffi::c_void;
+
+use cudarc::driver::result;
+
+use super::super::{Real, Slot};
+use super::Cuda;
+use super::driver::Call;
+use super::modules::Grid;
+use super::sources::Parameter;
+use crate::error::Result;
+
+/// The most arguments of any kernel.
+const MOST: usize = 40;
+
+/// A launch whose arguments are being listed, in the order of the kernel's parameters.
+pub struct Launch<'a, T: Real> {
+    cuda: &'a Cuda<T>,
+    kernel: &'static str,
+    /// Each argument in a word of its own.
+    words: [u64; MOST],
+    kinds: [Parameter; MOST],
+    count: usize,
+}
+
+impl<'a, T: Real> Launch<'a, T> {
+    pub(super) fn new(cuda: &'a Cuda<T>, kernel: &'static str) -> Self {
+        Self { cuda, kernel, words: [0; MOST], kinds: [Parameter::Other; MOST], count: 0 }
+    }
+
+    fn word(mut self, kind: Parameter, word: u64) -> Self {
+        self.words[self.count] = word;
+        self.kinds[self.count] = kind;
+        self.count += 1;
+        self
+    }
+
+    /// The address of a slot; null for an empty one.
+    pub fn slot(self, slot: Slot) -> Self {
+        let address = if slot.is_empty() { 0 } else { self.cuda.arena.address::<T>(slot) };
+        self.address(address)
+    }
+
+    pub fn address(self, address: u64) -> Self {
+        self.word(Parameter::Pointer, address)
+    }
+
+    /// `int` or `u32`: in the lower half of the word, which comes first, since every host of a GPU is little-endian.
+    pub fn int(self, value: usize) -> Self {
+        self.word(Parameter::Int, u64::from(value as u32))
+    }
+
+    /// `i64`
+    pub fn long(self, value: usize) -> Self {
+        self.word(Parameter::Long, value as u64)
+    }
+
+    /// `real`
+    pub fn real(self, value: f64) -> Self {
+        let bits = if size_of::<T>() == 4 { u64::from((value as f32).to_bits()) } else { value.to_bits() };
+        self.word(Parameter::Real, bits)
+    }
+
+    /// Puts the launch on the stream.
+    ///
+    /// Panics where the arguments are not those that the kernel declares: that is a mistake in the operation.
+    pub fn run(self, grid: Grid) -> Result<()> {
+        let kernel = self.cuda.modules.kernel(self.kernel)?;
+        assert_eq!(self.kinds[..self.count], kernel.parameters, "the arguments of {}", self.kernel);
+        if grid.blocks.contains(&0) {
+            return Ok(());
+        }
+        let mut pointers: [*mut c_void; MOST] = [std::ptr::null_mut(); MOST];
+        for (pointer, word) in pointers.iter_mut().zip(&self.words) {
+            *pointer = std::ptr::from_ref(word).cast_mut().cast();
+        }
+        let [x, y, z] = grid.blocks;
+        // SAFETY: number and kinds of the arguments are the kernel's (checked), addresses are those of slots inside the
+        // arena (checked) or of scratch memory; that the kernel stays within their lengths is what every operation
+        // asserts about its shapes. The driver copies the arguments before it returns.
+        unsafe {
+            result::launch_kernel(
+                kernel.function,
+                (x, y, z),
+                (grid.threads, 1, 1),
+                grid.shared,
+                self.cuda.gpu.stream.cu_stream(),
+                &mut pointers[..self.count],
+            )
+        }
+        .call("cuLaunchKernel")
+        .map_err(|error| error.context(format!("the kernel {} on {:?} blocks", self.kernel, grid.blocks)))
+    }
+}

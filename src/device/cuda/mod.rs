@@ -1,0 +1,266 @@
+//! An NVIDIA GPU as a device: one arena, one stream, kernels compiled when the program first meets the card.
+//!
+//! To add an operation: write its kernel in a file of `kernels/` (its header lists architectures, operations and hot
+//! kernels), name the file in `sources`, launch it in a function `fn name(cuda: &Cuda<T>, ..) -> Result<()>` of a file
+//! here, and call that in the [`Device`] implementation below. `tests/kernels.rs` compiles it without a GPU.
+
+mod compile;
+mod driver;
+mod elementary;
+mod halo;
+mod launch;
+mod libraries;
+mod memory;
+mod modules;
+mod nvrtc;
+mod sources;
+
+pub use compile::{Numbers, compile};
+pub use libraries::Library;
+pub use nvrtc::{Nvrtc, Output};
+pub use sources::{ALL as SOURCES, Source};
+
+use std::cell::RefCell;
+
+use super::{
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Departures, Device, Elliptic,
+    Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss, Placement, Readout, Real,
+    RowSmoothing, Slot, Sum, Triple, Write,
+};
+use crate::error::{Error, Result};
+use driver::Gpu;
+use launch::Launch;
+use memory::{Arena, Scratch};
+use modules::Modules;
+
+/// A GPU and its arena.
+pub struct Cuda<T: Real> {
+    gpu: Gpu,
+    modules: Modules,
+    arena: Arena,
+    scratch: RefCell<Scratch>,
+    halos: RefCell<halo::Tables>,
+    /// The first error since [`Device::finish`] was last called. Until then nothing more is done.
+    failure: RefCell<Option<Error>>,
+    numbers: std::marker::PhantomData<fn(T)>,
+}
+
+impl<T: Real> Cuda<T> {
+    /// The GPU with this number. Compiles the kernels, or takes them from the cache.
+    pub fn new(ordinal: usize) -> Result<Self> {
+        let gpu = Gpu::new(ordinal)?;
+        let numbers = if size_of::<T>() == 4 { Numbers::Single } else { Numbers::Double };
+        let modules = Modules::load(&gpu, numbers)?;
+        Ok(Self {
+            gpu,
+            modules,
+            arena: Arena::default(),
+            scratch: RefCell::default(),
+            halos: RefCell::default(),
+            failure: RefCell::default(),
+            numbers: std::marker::PhantomData,
+        })
+    }
+
+    fn kernel(&self, name: &'static str) -> Launch<'_, T> {
+        Launch::new(self, name)
+    }
+
+    /// Memory for one operation.
+    fn scratch(&self, bytes: usize) -> Result<u64> {
+        self.scratch.borrow_mut().bytes(&self.gpu, bytes)
+    }
+
+    /// Of one number of a slot.
+    fn bytes_of(&self, _: Slot) -> usize {
+        size_of::<T>()
+    }
+
+    /// Does `work` unless something failed before, and remembers its failure.
+    fn attempt<R>(&self, work: impl FnOnce(&Self) -> Result<R>) -> Option<R> {
+        if self.failure.borrow().is_some() {
+            return None;
+        }
+        match self.gpu.bind().and_then(|()| work(self)) {
+            Ok(result) => Some(result),
+            Err(error) => {
+                *self.failure.borrow_mut() = Some(error);
+                None
+            }
+        }
+    }
+
+    fn pending(&self, operation: &str) {
+        self.attempt(|_| -> Result<()> {
+            Err(Error::run(format!("{operation} is not on the GPU yet")).hint("use --device cpu"))
+        });
+    }
+}
+
+impl<T: Real> Device<T> for Cuda<T> {
+    fn describe(&self) -> String {
+        let (major, minor) = self.gpu.capability;
+        format!("cuda:{} ({}, compute capability {major}.{minor})", self.gpu.ordinal, self.gpu.name)
+    }
+
+    fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
+        self.gpu.bind()?;
+        self.gpu.synchronize()?;
+        self.halos.borrow_mut().clear();
+        self.scratch = RefCell::default();
+        self.arena = Arena::default();
+        self.arena = Arena::zeroed::<T>(&self.gpu, plan.elements())?;
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<()> {
+        if let Some(error) = self.failure.borrow_mut().take() {
+            return Err(error.context(self.describe()));
+        }
+        self.gpu.bind()?;
+        self.gpu.synchronize().map_err(|error| error.context(self.describe()))
+    }
+
+    fn upload(&mut self, to: Slot, values: &[T]) {
+        self.attempt(|cuda| elementary::upload(cuda, to, values));
+    }
+
+    fn download(&self, from: Slot, values: &mut [T]) {
+        let done = self.attempt(|cuda| elementary::download(cuda, from, values));
+        if done.is_none() {
+            values.fill(T::of(f64::NAN));
+        }
+    }
+
+    fn zero(&mut self, slot: Slot) {
+        self.attempt(|cuda| elementary::zero(cuda, slot));
+    }
+
+    fn copy(&mut self, from: Slot, to: Slot) {
+        self.attempt(|cuda| elementary::copy(cuda, from, to));
+    }
+
+    fn halo_fill(&mut self, map: &HaloMap, x: Slot) {
+        self.attempt(|cuda| halo::fill(cuda, map, x));
+    }
+
+    fn halo_adjoint(&mut self, map: &HaloMap, dx: Slot) {
+        self.attempt(|cuda| halo::adjoint(cuda, map, dx));
+    }
+
+    fn convolve(&mut self, _: &Convolution, _: Slot, _: Slot, _: Slot, _: Write) {
+        self.pending("convolve");
+    }
+
+    fn convolve_input_gradient(&mut self, _: &Convolution, _: Slot, _: Slot, _: Slot) {
+        self.pending("convolve_input_gradient");
+    }
+
+    fn convolve_weight_gradient(&mut self, _: &Convolution, _: Slot, _: Slot, _: Slot) {
+        self.pending("convolve_weight_gradient");
+    }
+
+    fn place(&mut self, _: &Placement) {
+        self.pending("place");
+    }
+
+    fn place_adjoint(&mut self, _: &Placement) {
+        self.pending("place_adjoint");
+    }
+
+    fn cell_forward(&mut self, _: &Cell, _: Slot, _: Option<&Above>) {
+        self.pending("cell_forward");
+    }
+
+    fn cell_backward(&mut self, _: &Cell, _: &CellGradients) {
+        self.pending("cell_backward");
+    }
+
+    fn layer_norm_forward(&mut self, _: &LayerNorm) {
+        self.pending("layer_norm_forward");
+    }
+
+    fn layer_norm_backward(&mut self, _: &LayerNorm, _: Slot, _: Slot) {
+        self.pending("layer_norm_backward");
+    }
+
+    fn mix(&mut self, _: Slot, _: Slot, _: Slot, _: Slot) {
+        self.pending("mix");
+    }
+
+    fn mix_adjoint(&mut self, _: Slot, _: Slot, _: Slot) {
+        self.pending("mix_adjoint");
+    }
+
+    fn readout(&mut self, _: &Readout, _: Option<Slot>, _: Slot) {
+        self.pending("readout");
+    }
+
+    fn readout_adjoint(&mut self, _: &Readout, _: Slot, _: Slot, _: Slot) {
+        self.pending("readout_adjoint");
+    }
+
+    fn loss(&mut self, _: &Loss) {
+        self.pending("loss");
+    }
+
+    fn adamw(&mut self, _: &AdamW) {
+        self.pending("adamw");
+    }
+
+    fn sum_of_squares(&self, slot: Slot) -> f64 {
+        self.attempt(|cuda| elementary::sum_of_squares(cuda, slot)).unwrap_or(f64::NAN)
+    }
+
+    fn scale(&mut self, x: Slot, factor: f64) {
+        self.attempt(|cuda| elementary::scale(cuda, x, factor));
+    }
+
+    fn lerp(&mut self, x: Slot, target: Slot, weight: f64) {
+        self.attempt(|cuda| elementary::lerp(cuda, x, target, weight));
+    }
+
+    fn relax(&mut self, x: Slot, target: Slot, weights: Slot) {
+        self.attempt(|cuda| elementary::relax(cuda, x, target, weights));
+    }
+
+    fn flow(&mut self, _: &Flow, _: Triple, _: &FlowOutput) {
+        self.pending("flow");
+    }
+
+    fn biharmonic(&mut self, _: &Biharmonic) {
+        self.pending("biharmonic");
+    }
+
+    fn solve_elliptic(&mut self, _: &Elliptic, _: Slot, _: Slot) {
+        self.pending("solve_elliptic");
+    }
+
+    fn leapfrog_predict(&mut self, _: &Leapfrog) {
+        self.pending("leapfrog_predict");
+    }
+
+    fn leapfrog_correct(&mut self, _: &Leapfrog) {
+        self.pending("leapfrog_correct");
+    }
+
+    fn depart(&mut self, _: &Departures) {
+        self.pending("depart");
+    }
+
+    fn interpolate(&mut self, _: &Interpolation) {
+        self.pending("interpolate");
+    }
+
+    fn sum(&mut self, _: &Sum) {
+        self.pending("sum");
+    }
+
+    fn jacobian(&mut self, _: &Jacobian) {
+        self.pending("jacobian");
+    }
+
+    fn smooth_rows(&mut self, _: &RowSmoothing) {
+        self.pending("smooth_rows");
+    }
+}
