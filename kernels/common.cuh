@@ -20,15 +20,6 @@ __device__ __forceinline__ act narrow(real x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(a.bits) : "f"(x));
   return a;
 }
-// The two halves of a word, and a word of two numbers.
-__device__ __forceinline__ float2 unpack(u32 x) {
-  return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
-}
-__device__ __forceinline__ u32 pack(float low, float high) {
-  u32 x;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
-  return x;
-}
 #elif defined(ACT_FP16)
 struct act { u16 bits; };
 __device__ __forceinline__ real load(act x) {
@@ -41,20 +32,65 @@ __device__ __forceinline__ act narrow(real x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(a.bits) : "f"(x));
   return a;
 }
-__device__ __forceinline__ float2 unpack(u32 x) {
-  act low, high;
-  low.bits = (u16)x;
-  high.bits = (u16)(x >> 16);
-  return make_float2(load(low), load(high));
-}
-__device__ __forceinline__ u32 pack(float low, float high) {
-  return (u32)narrow(low).bits | (u32)narrow(high).bits << 16;
-}
 #else
 typedef real act;
 __device__ __forceinline__ real load(act x) { return x; }
 __device__ __forceinline__ act narrow(real x) { return x; }
 #endif
+
+__device__ __forceinline__ void store(real* to, real x) { *to = x; }
+#if defined(ACT_BF16) || defined(ACT_FP16)
+__device__ __forceinline__ real load(real x) { return x; }
+__device__ __forceinline__ void store(act* to, real x) { *to = narrow(x); }
+// What is rounded to 8 or 11 bits anyway need not be exact to 24.
+__device__ __forceinline__ real sigmoid(real x) { return __fdividef(1.f, 1.f + __expf(-x)); }
+__device__ __forceinline__ real hyperbolic(real x) { return __fdividef(2.f, 1.f + __expf(-2.f * x)) - 1.f; }
+#else
+__device__ __forceinline__ real sigmoid(real x) { return real(1) / (real(1) + exp(-x)); }
+__device__ __forceinline__ real hyperbolic(real x) { return tanh(x); }
+#endif
+
+// U neighbouring numbers, as one or a few vectors of 16 bytes in memory.
+template <int U>
+struct lanes {
+  real v[U];
+  __device__ __forceinline__ lanes() {
+#pragma unroll
+    for (int u = 0; u < U; ++u) v[u] = 0;
+  }
+  __device__ __forceinline__ lanes& operator+=(const lanes& other) {
+#pragma unroll
+    for (int u = 0; u < U; ++u) v[u] += other.v[u];
+    return *this;
+  }
+  __device__ __forceinline__ lanes& operator*=(const lanes& other) {
+#pragma unroll
+    for (int u = 0; u < U; ++u) v[u] *= other.v[u];
+    return *this;
+  }
+};
+template <int U>
+__device__ __forceinline__ lanes<U> operator*(lanes<U> a, const lanes<U>& b) { return a *= b; }
+
+template <typename T, int U>
+struct __align__(sizeof(T) * U < 16 ? sizeof(T) * U : 16) packed { T v[U]; };
+
+template <int U, typename T>
+__device__ __forceinline__ lanes<U> read(const T* from) {
+  packed<T, U> p = *(const packed<T, U>*)from;
+  lanes<U> x;
+#pragma unroll
+  for (int u = 0; u < U; ++u) x.v[u] = load(p.v[u]);
+  return x;
+}
+
+template <int U, typename T>
+__device__ __forceinline__ void write(T* to, const lanes<U>& x) {
+  packed<T, U> p;
+#pragma unroll
+  for (int u = 0; u < U; ++u) store(&p.v[u], x.v[u]);
+  *(packed<T, U>*)to = p;
+}
 
 // The place of this thread among all threads of a launch over one dimension.
 __device__ __forceinline__ i64 thread_index() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }

@@ -15,6 +15,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Doctor(commands::doctor::Args),
     Inspect(commands::inspect::Args),
     #[command(hide = true)]
     IndexFile(commands::index_file::Args),
@@ -33,6 +34,7 @@ pub enum Command {
 /// Runs one command.
 pub fn run(cli: &Cli) -> Result<()> {
     match &cli.command {
+        Command::Doctor(args) => commands::doctor::run(args),
         Command::Prepare(args) => commands::prepare::run(args),
         Command::Train(args) => commands::train::run(args),
         Command::Forecast(args) => commands::forecast::run(args),

@@ -14,22 +14,7 @@ const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 const WITHOUT_KERNEL: [&str; 7] = ["describe", "allocate", "finish", "upload", "download", "zero", "copy"];
 
 /// Operations that no kernel computes yet.
-const PENDING: [&str; 25] = [
-    "convolve",
-    "convolve_input_gradient",
-    "convolve_weight_gradient",
-    "place",
-    "place_adjoint",
-    "cell_forward",
-    "cell_backward",
-    "layer_norm_forward",
-    "layer_norm_backward",
-    "mix",
-    "mix_adjoint",
-    "readout",
-    "readout_adjoint",
-    "loss",
-    "adamw",
+const PENDING: [&str; 10] = [
     "flow",
     "biharmonic",
     "solve_elliptic",

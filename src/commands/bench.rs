@@ -88,24 +88,23 @@ impl Measure {
     }
 
     /// Times of `work`, without the first two.
-    fn times(&self, mut work: impl FnMut()) -> Times {
+    fn times(&self, mut work: impl FnMut() -> Result<()>) -> Result<Times> {
         for _ in 0..2 {
-            work();
+            work()?;
         }
-        let mut milliseconds: Vec<f64> = (0..self.repeats)
-            .map(|_| {
-                let start = Instant::now();
-                work();
-                start.elapsed().as_secs_f64() * 1e3
-            })
-            .collect();
+        let mut milliseconds = Vec::with_capacity(self.repeats);
+        for _ in 0..self.repeats {
+            let start = Instant::now();
+            work()?;
+            milliseconds.push(start.elapsed().as_secs_f64() * 1e3);
+        }
         milliseconds.sort_by(f64::total_cmp);
         let middle = milliseconds.len() / 2;
-        Times {
+        Ok(Times {
             median: milliseconds[middle],
             min: milliseconds[0],
             max: milliseconds[milliseconds.len() - 1],
-        }
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::commands::devices::DeviceArgs;
 use crate::commands::forecast_files::{self, Wanted};
 use crate::commands::{inputs, run_folder};
 use crate::error::Result;
@@ -32,13 +33,15 @@ pub struct Args {
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let inits = InitTimes::parse(&args.init_time)?;
     let config = run_folder::config(&run_folder::folder(&args.model)?)?;
     let lead = args.lead.unwrap_or(config.forecast.lead);
-    let mut network = run_folder::network(&args.model)?;
+    let mut network = run_folder::network(&args.model, args.device.device)?;
     forecast_files::steps_of(lead, network.info().step)?;
 
     let mut plan = run_folder::data(&config)?;

@@ -4,6 +4,8 @@ pub mod bench;
 pub mod bench_io;
 mod candidates;
 pub mod config;
+pub mod devices;
+pub mod doctor;
 pub mod forecast;
 mod forecast_files;
 pub mod index_file;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::commands::devices::{Choice, Opened};
 use crate::config::{Config, Overrides};
-use crate::device::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::preprocess::DataPlan;
 use crate::runner::NetworkStepper;
@@ -32,6 +32,6 @@ pub fn data(config: &Config) -> Result<DataPlan> {
     config.data.plan()
 }
 
-pub fn network(model: &Path) -> Result<NetworkStepper> {
-    NetworkStepper::open(model, Box::new(Cpu::<f32>::new(None)?))
+pub fn network(model: &Path, choice: Choice) -> Result<NetworkStepper> {
+    NetworkStepper::open(model, Opened::new(choice, None)?.device)
 }

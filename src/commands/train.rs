@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::commands::devices::{DeviceArgs, Opened};
 use crate::commands::training_log::TrainingLog;
 use crate::config::model::Channels;
 use crate::config::{Config, ForecastConfig, Overrides};
-use crate::device::Device;
-use crate::device::cpu::Cpu;
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Card, latest_complete};
 use crate::io::run_dir::RunDir;
@@ -32,7 +31,9 @@ pub struct Args {
     /// Folder of the run [default: runs/ and the name of the configuration]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Threads to compute with [default: one per core]
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Threads of the processor [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
@@ -66,7 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
     let resolved = config.to_toml()?;
     eprintln!("{resolved}");
 
-    let mut device = Cpu::new(args.threads.map(usize::from))?;
+    let mut opened = Opened::new(args.device.device, args.threads.map(usize::from))?;
     let catalogue = Catalogue::build(&data)?;
     catalogue.notes().iter().for_each(|note| eprintln!("note: {note}"));
     if let Some(sentence) = catalogue.awkward() {
@@ -75,7 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let (training, validation) = (catalogue.training()?, catalogue.validation()?);
     eprintln!("run: {}", folder.display());
-    eprintln!("device: {}", device.describe());
+    eprintln!("device: {}", opened.device.describe());
     let labels: Vec<String> = catalogue.layout().quantities.iter().map(ToString::to_string).collect();
     eprintln!("data: {} on {}", labels.join(", "), catalogue.layout().grid.describe());
     eprintln!("train: {}; validation: {}", training.span(), validation.span());
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
         statics: inputs.static_names().len(),
         forcings: inputs.forcing_names().len(),
     })?;
-    let description = Description::new(&device, catalogue.fingerprint());
+    let description = Description::new(&opened, catalogue.fingerprint());
     let stored = if args.resume { run.config_toml()? } else { None };
     if let Some(stored) = &stored {
         check_resumes(stored, &config, &run, &description)?;
@@ -105,7 +106,7 @@ pub fn run(args: &Args) -> Result<()> {
         validation: &validation,
         normalizer,
         inputs,
-        threads: device.threads().div_ceil(2),
+        threads: opened.threads.div_ceil(2),
         cache_bytes: config.train.cache_mebibytes << 20,
         run: &run,
         resume: args.resume,
@@ -113,7 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
     // From here on there is something to save.
     let interrupt = Interrupt::on_signals()?;
     let mut log = TrainingLog::new(args.resume_command(&folder));
-    let outcome = train(&job, &mut device, &interrupt, &mut log)?;
+    let outcome = train(&job, &mut *opened.device, &interrupt, &mut log)?;
     drop(log);
     tell(&outcome, &folder);
     Ok(())
@@ -150,13 +151,13 @@ impl Args {
 }
 
 impl Description {
-    fn new(device: &Cpu<f32>, data_fingerprint: &str) -> Self {
+    fn new(opened: &Opened<f32>, data_fingerprint: &str) -> Self {
         let (major, minor, release) = hdf5::library_version();
         Self {
             wxsim: env!("CARGO_PKG_VERSION").into(),
             commit: option_env!("WXSIM_COMMIT").map(str::to_owned),
-            device: device.describe(),
-            instructions: device.instructions().to_string(),
+            device: opened.device.describe(),
+            instructions: opened.instructions.clone(),
             hdf5: format!("{major}.{minor}.{release}"),
             data_fingerprint: data_fingerprint.to_owned(),
             command: std::env::args().collect(),
@@ -259,6 +260,7 @@ mod tests {
             overrides: Overrides { set: vec!["train.rollout=[[1, 2]]".into()] },
             resume: false,
             run: None,
+            device: DeviceArgs::default(),
             threads: None,
         };
         assert_eq!(args.run_folder(), Path::new("runs/my europe"));

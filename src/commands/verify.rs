@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::commands::candidates::Candidates;
+use crate::commands::devices::DeviceArgs;
 use crate::commands::progress::Progress;
 use crate::commands::scoring::{Entrant, Scoring, Source};
 use crate::commands::verify_data::{Data, Fitted, Wanted};
@@ -58,6 +59,8 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -67,7 +70,8 @@ pub fn run(args: &Args) -> Result<()> {
     let plan = settings.verify.plan()?;
     let asked = args.baseline.as_ref().map(|list| list.iter().map(|b| b.baseline()).collect());
     let mut wanted = Wanted::new(asked, &plan, config.is_some())?;
-    let network = args.model.as_deref().map(run_folder::network).transpose()?;
+    let network =
+        args.model.as_deref().map(|model| run_folder::network(model, args.device.device)).transpose()?;
     let physics = wanted.has(Baseline::Physics);
     let candidates = Candidates::find(network, &forecasts, config.as_ref(), args.lead, physics)?;
 

@@ -9,6 +9,7 @@
 
 mod arena;
 mod boundary;
+pub mod check;
 pub mod cpu;
 pub mod cuda;
 mod elliptic;

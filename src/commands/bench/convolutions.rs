@@ -61,13 +61,21 @@ pub fn run(args: &Args) -> Result<()> {
             device.upload(slot, &numbers(slot.len()));
         }
         let machine = Machine::of(&device);
-        let mut directions: Vec<(&'static str, Times)> = Vec::new();
-        directions
-            .push(("input gradient", measure.times(|| device.convolve_input_gradient(&shape, y, w, dx))));
-        directions
-            .push(("weight gradient", measure.times(|| device.convolve_weight_gradient(&shape, x, y, dw))));
-        directions
-            .insert(0, ("forward", measure.times(|| device.convolve(&shape, x, w, y, Write::Overwrite))));
+        let input_gradient = measure.times(|| {
+            device.convolve_input_gradient(&shape, y, w, dx);
+            device.finish()
+        })?;
+        let weight_gradient = measure.times(|| {
+            device.convolve_weight_gradient(&shape, x, y, dw);
+            device.finish()
+        })?;
+        // Last, since it overwrites what the others read.
+        let forward = measure.times(|| {
+            device.convolve(&shape, x, w, y, Write::Overwrite);
+            device.finish()
+        })?;
+        let directions =
+            [("forward", forward), ("input gradient", input_gradient), ("weight gradient", weight_gradient)];
         for (direction, milliseconds) in directions {
             let gflops = milliseconds.rate(shape.flops());
             let row = Row {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Machine, Measure, Times, numbers, peak_memory, print};
-use crate::device::cpu::Cpu;
+use crate::commands::devices::{Choice, DeviceArgs, Opened};
 use crate::device::{AdamW, ArenaPlan, Device, Edge, Loss, Slot};
 use crate::error::{Error, Result};
 use crate::model::{Architecture, GATES, Geometry, Network, Purpose};
@@ -14,6 +14,8 @@ pub struct Args {
     /// Only these: europe, europe7, wb5.6-small, wb5.6-patch2.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     config: Vec<String>,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     measure: Measure,
 }
@@ -117,12 +119,12 @@ pub fn run(args: &Args) -> Result<()> {
     }
     for config in CONFIGS.iter().filter(|c| args.config.is_empty() || args.config.iter().any(|n| n == c.name))
     {
-        let mut device = measure.device::<f32>()?;
-        let machine = Machine::of(&device);
-        let training = Training::plan(config, &mut device)?;
-        let train = measure.times(|| training.step(&mut device));
-        let forecast = Forecast::plan(config, &mut device)?;
-        let rollout = measure.times(|| forecast.run(&mut device));
+        let (mut opened, machine) = args.open()?;
+        let device = &mut *opened;
+        let training = Training::plan(config, device)?;
+        let train = measure.times(|| training.step(device))?;
+        let forecast = Forecast::plan(config, device)?;
+        let rollout = measure.times(|| forecast.run(device))?;
         let flops = config.flops();
         let row = Row {
             config: config.name,
@@ -153,6 +155,24 @@ pub fn run(args: &Args) -> Result<()> {
         print(measure, &row, &sentence)?;
     }
     Ok(())
+}
+
+impl Args {
+    /// The device that was asked for, and its description.
+    fn open(&self) -> Result<(Box<dyn Device<f32>>, Machine)> {
+        // Flags about the processor ask for it.
+        if self.device.device == Choice::Cpu
+            || self.measure.threads.is_some()
+            || self.measure.instructions.is_some()
+        {
+            let cpu = self.measure.device::<f32>()?;
+            let machine = Machine::of(&cpu);
+            return Ok((Box::new(cpu), machine));
+        }
+        let Opened { device, threads, instructions } = Opened::new(self.device.device, None)?;
+        let machine = Machine { device: device.describe(), threads, instructions };
+        Ok((device, machine))
+    }
 }
 
 impl Config {
@@ -203,7 +223,7 @@ struct Training {
 }
 
 impl Training {
-    fn plan(config: &Config, device: &mut Cpu<f32>) -> Result<Self> {
+    fn plan(config: &Config, device: &mut dyn Device<f32>) -> Result<Self> {
         let mut arena = ArenaPlan::default();
         let network = config.network(&mut arena, config.batch, Purpose::Train)?;
         let slots = network.slots();
@@ -251,12 +271,13 @@ impl Training {
         Ok(Self { network, leads: config.leads, loss, optimiser })
     }
 
-    fn step(&self, device: &mut Cpu<f32>) {
+    fn step(&self, device: &mut dyn Device<f32>) -> Result<()> {
         device.zero(self.network.gradients());
         self.network.forward(device, self.leads);
         device.loss(&self.loss);
         self.network.backward(device, self.leads);
         device.adamw(&self.optimiser);
+        device.finish()
     }
 }
 
@@ -268,7 +289,7 @@ struct Forecast {
 }
 
 impl Forecast {
-    fn plan(config: &Config, device: &mut Cpu<f32>) -> Result<Self> {
+    fn plan(config: &Config, device: &mut dyn Device<f32>) -> Result<Self> {
         let mut arena = ArenaPlan::default();
         let network = config.network(&mut arena, 1, Purpose::Forecast)?;
         device.allocate(&arena)?;
@@ -280,12 +301,13 @@ impl Forecast {
         Ok(Self { network, leads: config.leads, predictions })
     }
 
-    fn run(&self, device: &mut Cpu<f32>) {
+    fn run(&self, device: &mut dyn Device<f32>) -> Result<()> {
         let mut state = vec![0.0; self.predictions.len()];
         self.network.warm_up(device);
         for _ in 0..self.leads {
             self.network.step(device);
             device.download(self.predictions, &mut state);
         }
+        device.finish()
     }
 }

@@ -76,17 +76,9 @@ fn of_grid(measure: &Measure, rows: usize, scheme: Scheme, copy: f64) -> Result<
         Scheme::SemiImplicit => ShallowWater::semi_implicit(layer, dt, device)?,
     };
     model.start(&fields)?;
-    let mut failed = None;
     // A look at the state every so many steps is part of the work.
     let steps = ShallowWater::<f32>::LOOK_EVERY as usize;
-    let times = measure.times(|| {
-        if let Err(error) = model.advance(steps) {
-            failed = Some(error);
-        }
-    });
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    let times = measure.times(|| model.advance(steps))?;
     let each = |milliseconds: f64| milliseconds / steps as f64;
     let times = Times { median: each(times.median), min: each(times.min), max: each(times.max) };
     let (seconds, cells) = (times.median / 1e3, (2 * rows * rows) as f64);

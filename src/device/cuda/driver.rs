@@ -72,6 +72,15 @@ pub fn open() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// CUDA version of the driver, major and minor.
+pub fn version() -> Result<(u32, u32)> {
+    open()?;
+    let mut version = 0;
+    // SAFETY: a number to write to.
+    unsafe { sys::cuDriverGetVersion(&mut version) }.result().call("cuDriverGetVersion")?;
+    Ok((version as u32 / 1000, version as u32 % 1000 / 10))
+}
+
 /// The number of GPUs.
 pub fn count() -> Result<usize> {
     open()?;

@@ -42,6 +42,11 @@ impl<'a, T: Real> Launch<'a, T> {
         self.address(address)
     }
 
+    /// The address of a slot, or null.
+    pub fn maybe(self, slot: Option<Slot>) -> Self {
+        self.slot(slot.unwrap_or(Slot::EMPTY))
+    }
+
     pub fn address(self, address: u64) -> Self {
         self.word(Parameter::Pointer, address)
     }

@@ -4,21 +4,29 @@
 //! kernels), name the file in `sources`, launch it in a function `fn name(cuda: &Cuda<T>, ..) -> Result<()>` of a file
 //! here, and call that in the [`Device`] implementation below. `tests/kernels.rs` compiles it without a GPU.
 
+mod cell;
 mod compile;
+mod convolution;
 mod driver;
 mod elementary;
+mod fields;
 mod halo;
 mod launch;
+mod layer_norm;
 mod libraries;
 mod memory;
 mod modules;
 mod nvrtc;
 mod sources;
+mod sums;
+mod survey;
+mod training;
 
-pub use compile::{Numbers, compile};
+pub use compile::{Numbers, compile, folder as cache_folder};
 pub use libraries::Library;
 pub use nvrtc::{Nvrtc, Output};
 pub use sources::{ALL as SOURCES, Source};
+pub use survey::{Card, Installed, cards, installed};
 
 use std::cell::RefCell;
 
@@ -60,6 +68,11 @@ impl<T: Real> Cuda<T> {
             failure: RefCell::default(),
             numbers: std::marker::PhantomData,
         })
+    }
+
+    /// What kernels are compiled for: `sm_90a`.
+    pub fn architecture(&self) -> String {
+        self.gpu.architecture()
     }
 
     fn kernel(&self, name: &'static str) -> Launch<'_, T> {
@@ -148,64 +161,64 @@ impl<T: Real> Device<T> for Cuda<T> {
         self.attempt(|cuda| halo::adjoint(cuda, map, dx));
     }
 
-    fn convolve(&mut self, _: &Convolution, _: Slot, _: Slot, _: Slot, _: Write) {
-        self.pending("convolve");
+    fn convolve(&mut self, shape: &Convolution, x: Slot, w: Slot, y: Slot, write: Write) {
+        self.attempt(|cuda| convolution::forward(cuda, shape, x, w, y, write));
     }
 
-    fn convolve_input_gradient(&mut self, _: &Convolution, _: Slot, _: Slot, _: Slot) {
-        self.pending("convolve_input_gradient");
+    fn convolve_input_gradient(&mut self, shape: &Convolution, dy: Slot, w: Slot, dx: Slot) {
+        self.attempt(|cuda| convolution::input_gradient(cuda, shape, dy, w, dx));
     }
 
-    fn convolve_weight_gradient(&mut self, _: &Convolution, _: Slot, _: Slot, _: Slot) {
-        self.pending("convolve_weight_gradient");
+    fn convolve_weight_gradient(&mut self, shape: &Convolution, x: Slot, dy: Slot, dw: Slot) {
+        self.attempt(|cuda| convolution::weight_gradient(cuda, shape, x, dy, dw));
     }
 
-    fn place(&mut self, _: &Placement) {
-        self.pending("place");
+    fn place(&mut self, placement: &Placement) {
+        self.attempt(|cuda| fields::place(cuda, placement));
     }
 
-    fn place_adjoint(&mut self, _: &Placement) {
-        self.pending("place_adjoint");
+    fn place_adjoint(&mut self, placement: &Placement) {
+        self.attempt(|cuda| fields::place_adjoint(cuda, placement));
     }
 
-    fn cell_forward(&mut self, _: &Cell, _: Slot, _: Option<&Above>) {
-        self.pending("cell_forward");
+    fn cell_forward(&mut self, cell: &Cell, h: Slot, above: Option<&Above>) {
+        self.attempt(|cuda| cell::forward(cuda, cell, h, above));
     }
 
-    fn cell_backward(&mut self, _: &Cell, _: &CellGradients) {
-        self.pending("cell_backward");
+    fn cell_backward(&mut self, cell: &Cell, gradients: &CellGradients) {
+        self.attempt(|cuda| cell::backward(cuda, cell, gradients));
     }
 
-    fn layer_norm_forward(&mut self, _: &LayerNorm) {
-        self.pending("layer_norm_forward");
+    fn layer_norm_forward(&mut self, norm: &LayerNorm) {
+        self.attempt(|cuda| layer_norm::forward(cuda, norm));
     }
 
-    fn layer_norm_backward(&mut self, _: &LayerNorm, _: Slot, _: Slot) {
-        self.pending("layer_norm_backward");
+    fn layer_norm_backward(&mut self, norm: &LayerNorm, dbias: Slot, dgain: Slot) {
+        self.attempt(|cuda| layer_norm::backward(cuda, norm, dbias, dgain));
     }
 
-    fn mix(&mut self, _: Slot, _: Slot, _: Slot, _: Slot) {
-        self.pending("mix");
+    fn mix(&mut self, share: Slot, truth: Slot, prediction: Slot, mixed: Slot) {
+        self.attempt(|cuda| fields::mix(cuda, share, truth, prediction, mixed));
     }
 
-    fn mix_adjoint(&mut self, _: Slot, _: Slot, _: Slot) {
-        self.pending("mix_adjoint");
+    fn mix_adjoint(&mut self, share: Slot, dmixed: Slot, dprediction: Slot) {
+        self.attempt(|cuda| fields::mix_adjoint(cuda, share, dmixed, dprediction));
     }
 
-    fn readout(&mut self, _: &Readout, _: Option<Slot>, _: Slot) {
-        self.pending("readout");
+    fn readout(&mut self, readout: &Readout, base: Option<Slot>, fields: Slot) {
+        self.attempt(|cuda| fields::readout(cuda, readout, base, fields));
     }
 
-    fn readout_adjoint(&mut self, _: &Readout, _: Slot, _: Slot, _: Slot) {
-        self.pending("readout_adjoint");
+    fn readout_adjoint(&mut self, readout: &Readout, dfields: Slot, dy: Slot, dbias: Slot) {
+        self.attempt(|cuda| fields::readout_adjoint(cuda, readout, dfields, dy, dbias));
     }
 
-    fn loss(&mut self, _: &Loss) {
-        self.pending("loss");
+    fn loss(&mut self, loss: &Loss) {
+        self.attempt(|cuda| training::loss(cuda, loss));
     }
 
-    fn adamw(&mut self, _: &AdamW) {
-        self.pending("adamw");
+    fn adamw(&mut self, step: &AdamW) {
+        self.attempt(|cuda| training::adamw(cuda, step));
     }
 
     fn sum_of_squares(&self, slot: Slot) -> f64 {

@@ -17,7 +17,17 @@ macro_rules! source {
 pub const COMMON: Source = source!("common.cuh");
 
 /// Each is one module on the device.
-pub const ALL: &[Source] = &[source!("elementary.cu"), source!("halo.cu")];
+pub const ALL: &[Source] = &[
+    source!("elementary.cu"),
+    source!("halo.cu"),
+    source!("convolution.cu"),
+    source!("fields.cu"),
+    source!("cell.cu"),
+    source!("layer_norm.cu"),
+    source!("sums.cu"),
+    source!("loss.cu"),
+    source!("optimiser.cu"),
+];
 
 impl Source {
     /// The words behind `key:` in the comment at the head of the file.

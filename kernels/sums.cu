@@ -1,0 +1,44 @@
+// Sums over the points of an array, channel by channel, in a fixed order: first every block its share of the points, then
+// all shares one after the other.
+//
+// architectures: sm_80 sm_90a sm_100
+// operations:
+// hot: channel_sums add_shares
+
+// parts[block, c] = sum over the block's points of x[point, c] (times y[point, c]). One thread a channel.
+template <typename X>
+__device__ __forceinline__ void sums_of(const X* x, const act* y, real* parts, int channels, i64 points, i64 share) {
+  i64 from = blockIdx.x * share, end = from + share < points ? from + share : points;
+  for (int c = threadIdx.x; c < channels; c += blockDim.x) {
+    real sum = 0;
+    for (i64 p = from; p < end; ++p) {
+      real value = load(x[p * channels + c]);
+      sum += y ? value * load(y[p * channels + c]) : value;
+    }
+    parts[(i64)blockIdx.x * channels + c] = sum;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    channel_sums(const act* x, const act* y, real* parts, int channels, i64 points, i64 share) {
+  sums_of(x, y, parts, channels, points, share);
+}
+
+// to[i] += sum over k of parts[k, i], eight threads an element: each adds every eighth share, then the eight sums are
+// added in order.
+extern "C" __global__ void __launch_bounds__(256) add_shares(const real* parts, real* to, i64 n, i64 stride, int shares) {
+  __shared__ real sums[8][32];
+  int lane = threadIdx.x & 31, row = threadIdx.x >> 5;
+  i64 i = (i64)blockIdx.x * 32 + lane;
+  real sum = 0;
+  if (i < n) {
+#pragma unroll 4
+    for (int k = row; k < shares; k += 8) sum += parts[k * stride + i];
+  }
+  sums[row][lane] = sum;
+  __syncthreads();
+  if (row == 0 && i < n) {
+    for (int k = 1; k < 8; ++k) sum += sums[k][lane];
+    to[i] += sum;
+  }
+}

@@ -1,0 +1,102 @@
+//! `--device`: what a command computes on.
+
+use std::str::FromStr;
+
+use crate::device::cpu::Cpu;
+use crate::device::cuda::{Cuda, Library};
+use crate::device::{Device, Real};
+use crate::error::{Error, Result, chain};
+
+/// What the user asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// The first GPU where there is one that works, otherwise the processor.
+    #[default]
+    Auto,
+    Cpu,
+    Cuda(usize),
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|number| number.parse().ok())
+                .map(Self::Cuda)
+                .ok_or_else(|| "expected auto, cpu, cuda:0, cuda:1, ..".into()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct DeviceArgs {
+    /// What to compute on: auto (a GPU where there is one), cpu, cuda:0, cuda:1, ..
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub device: Choice,
+}
+
+/// A device, and what a run has to remember of it.
+pub struct Opened<T: Real> {
+    pub device: Box<dyn Device<T>>,
+    /// Of the processor, for what stays there.
+    pub threads: usize,
+    /// Results are equal bit for bit only with the same ones.
+    pub instructions: String,
+}
+
+impl<T: Real> Opened<T> {
+    /// `threads` are those of the processor; one a core when left out.
+    pub fn new(choice: Choice, threads: Option<usize>) -> Result<Self> {
+        match choice {
+            Choice::Cpu => Self::cpu(threads),
+            Choice::Cuda(ordinal) => Self::cuda(ordinal, threads),
+            Choice::Auto => Self::cuda(0, threads).or_else(|error| {
+                // A machine without a driver has no GPU to wonder about.
+                if Library::Driver.find().is_ok() {
+                    let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
+                    eprintln!("note: computing on the processor: {}{advice}", chain(&error));
+                }
+                Self::cpu(threads)
+            }),
+        }
+    }
+
+    fn cpu(threads: Option<usize>) -> Result<Self> {
+        let cpu = Cpu::new(threads)?;
+        let (threads, instructions) = (cpu.threads(), cpu.instructions().to_string());
+        Ok(Self { device: Box::new(cpu), threads, instructions })
+    }
+
+    fn cuda(ordinal: usize, threads: Option<usize>) -> Result<Self> {
+        let cuda = Cuda::new(ordinal)?;
+        let instructions = cuda.architecture();
+        let threads = match threads {
+            Some(threads) => threads,
+            None => std::thread::available_parallelism()
+                .map_err(|error| Error::run("the number of cores cannot be told").caused_by(error))?
+                .get(),
+        };
+        Ok(Self { device: Box::new(cuda), threads, instructions })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_named_as_nvidia_smi_numbers_them() {
+        let of = |text: &str| text.parse::<Choice>();
+        assert_eq!(of("auto"), Ok(Choice::Auto));
+        assert_eq!(of("cpu"), Ok(Choice::Cpu));
+        assert_eq!(of("cuda"), Ok(Choice::Cuda(0)));
+        assert_eq!(of("cuda:3"), Ok(Choice::Cuda(3)));
+        assert!(of("gpu").is_err() && of("cuda:").is_err() && of("cuda:-1").is_err());
+    }
+}

@@ -1,0 +1,398 @@
+//! What a network is made of.
+
+use super::super::{
+    Above, AdamW, Cell, CellGradients, Convolution, LayerNorm, Loss, Placement, Readout, Real, Slot, Write,
+};
+use super::{Bench, Case, case};
+use crate::error::Result;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!(convolve),
+        case!(convolve_input_gradient),
+        case!(convolve_weight_gradient),
+        case!(place),
+        case!(place_adjoint),
+        case!(cell_forward),
+        case!(cell_forward: cell_forward_bare),
+        case!(cell_backward),
+        case!(cell_backward: cell_backward_bare),
+        case!(layer_norm_forward),
+        case!(layer_norm_backward),
+        case!(mix),
+        case!(mix_adjoint),
+        case!(readout),
+        case!(readout_adjoint),
+        case!(loss),
+        case!(loss: loss_beyond_huber),
+        case!(adamw),
+    ]
+}
+
+/// Odd rows, columns and channels; channels for whole vectors; one tap and many.
+const SHAPES: [[usize; 6]; 6] = [
+    [1, 1, 1, 1, 1, 1],
+    [2, 5, 7, 3, 68, 3],
+    [3, 4, 13, 16, 64, 5],
+    [2, 7, 5, 33, 3, 1],
+    [2, 9, 11, 24, 40, 7],
+    [4, 8, 16, 32, 128, 3],
+];
+
+/// Does `work(shape, x, w, y)` for every shape; a product is a sum of `terms(shape)` numbers.
+fn convolutions<T: Real>(
+    bench: &mut Bench<'_, T>,
+    work: impl Fn(&mut Bench<'_, T>, &Convolution, [Slot; 3]),
+) -> Result<()> {
+    for [images, rows, columns, inputs, outputs, kernel] in SHAPES {
+        let shape = Convolution { images, rows, columns, inputs, outputs, kernel };
+        let slots = bench.slots([shape.x_len(), shape.w_len(), shape.y_len()])?;
+        work(bench, &shape, slots);
+    }
+    Ok(())
+}
+
+/// A sum of n products rounds to about sqrt(n) / 4 units of its own size; Winograd's transforms multiply that by up to
+/// 10; and a largest number stands further out than the mean by a factor that makes up for the worst of many.
+fn roundings(terms: usize) -> f64 {
+    20.0 + 12.0 * (terms as f64).sqrt()
+}
+
+fn convolve<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    convolutions(bench, |bench, s, [x, w, y]| {
+        let terms = s.kernel * s.kernel * s.inputs;
+        bench.device.convolve(s, x, w, y, Write::Add);
+        bench.compare(y, roundings(terms));
+        bench.device.convolve(s, x, w, y, Write::Overwrite);
+        bench.compare(y, roundings(terms));
+    })
+}
+
+fn convolve_input_gradient<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    convolutions(bench, |bench, s, [x, w, y]| {
+        bench.device.convolve_input_gradient(s, y, w, x);
+        bench.compare(x, roundings(s.kernel * s.kernel * s.outputs));
+    })
+}
+
+fn convolve_weight_gradient<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    convolutions(bench, |bench, s, [x, w, y]| {
+        bench.device.convolve_weight_gradient(s, x, y, w);
+        bench.compare(w, roundings(s.images * s.rows * s.columns));
+    })
+}
+
+/// `[rows, columns, channels, patch]`: rows that the patch does not divide.
+const PATCHED: [[usize; 4]; 3] = [[7, 12, 3, 1], [7, 12, 3, 2], [9, 16, 2, 4]];
+
+/// With room for other channels in the image.
+fn placements<T: Real>(
+    bench: &mut Bench<'_, T>,
+    broadcast: bool,
+    work: impl Fn(&mut Bench<'_, T>, &Placement),
+) -> Result<()> {
+    for [rows, columns, channels, patch] in PATCHED {
+        let (images, halo, image_channels) = (3, 2, channels * patch * patch + 3);
+        let field_images = if broadcast { 1 } else { images };
+        let inner = [rows.div_ceil(patch) + 2 * halo, columns / patch + 2 * halo];
+        let [fields, image] = bench.slots([
+            field_images * rows * columns * channels,
+            images * inner[0] * inner[1] * image_channels,
+        ])?;
+        let placement = Placement {
+            images,
+            rows,
+            columns,
+            channels,
+            patch,
+            fields,
+            field_images,
+            image,
+            halo,
+            image_channels,
+            first_channel: 2,
+        };
+        work(bench, &placement);
+    }
+    Ok(())
+}
+
+fn place<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    for broadcast in [false, true] {
+        placements(bench, broadcast, |bench, placement| {
+            bench.device.place(placement);
+            bench.compare(placement.image, 0.5);
+        })?;
+    }
+    Ok(())
+}
+
+fn place_adjoint<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    placements(bench, false, |bench, placement| {
+        bench.device.place_adjoint(placement);
+        bench.compare(placement.fields, 4.0);
+    })
+}
+
+/// A cell with everything that a cell may have, or with the least.
+struct Setting {
+    cell: Cell,
+    h: Slot,
+    above: Above,
+    gradients: CellGradients,
+}
+
+/// Units in whole blocks, in a block and a rest, in less than a block; and more than threads in a block.
+fn cells<T: Real>(
+    bench: &mut Bench<'_, T>,
+    all: bool,
+    work: impl Fn(&mut Bench<'_, T>, &Setting),
+) -> Result<()> {
+    for (images, rows, columns, hidden) in
+        [(2, 3, 5, 32), (3, 4, 3, 20), (2, 5, 2, 3), (1, 2, 3, 300), (2, 9, 16, 96)]
+    {
+        let (halo, above_halo) = (2, 1);
+        let points = images * rows * columns;
+        let padded = |halo: usize| images * (rows + 2 * halo) * (columns + 2 * halo) * hidden;
+        let units = points * hidden;
+        let [gates, bias, peepholes, c_before, c, h, up, factors, dc, dbias, dpeepholes] = bench.slots([
+            4 * units,
+            4 * hidden,
+            3 * hidden,
+            units,
+            units,
+            padded(halo),
+            padded(above_halo),
+            images * hidden,
+            units,
+            4 * hidden,
+            3 * hidden,
+        ])?;
+        let some = |slot| all.then_some(slot);
+        let above = Above { slot: up, halo: above_halo, factors: some(factors) };
+        let setting = Setting {
+            cell: Cell {
+                images,
+                rows,
+                columns,
+                hidden,
+                halo,
+                gates,
+                bias,
+                peepholes: some(peepholes),
+                c_before: some(c_before),
+                c,
+            },
+            h,
+            above,
+            gradients: CellGradients {
+                h: some(h),
+                above: some(up).map(|_| above),
+                c: dc,
+                bias: dbias,
+                peepholes: some(dpeepholes),
+            },
+        };
+        work(bench, &setting);
+    }
+    Ok(())
+}
+
+/// Four functions with errors of a few roundings each, and what they do to each other.
+const CELL: f64 = 40.0;
+
+fn cell_forward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    cells(bench, true, |bench, s| {
+        bench.device.cell_forward(&s.cell, s.h, Some(&s.above));
+        bench.compare_all(&[s.cell.gates, s.cell.c, s.h, s.above.slot], CELL);
+    })
+}
+
+fn cell_forward_bare<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    cells(bench, false, |bench, s| {
+        bench.device.cell_forward(&s.cell, s.h, None);
+        // In place, as a forecast steps.
+        bench.device.cell_forward(&Cell { c_before: Some(s.cell.c), ..s.cell }, s.h, None);
+        bench.compare_all(&[s.cell.gates, s.cell.c, s.h], CELL);
+    })
+}
+
+fn cell_backward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    cells(bench, true, check_backward)
+}
+
+fn cell_backward_bare<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    cells(bench, false, check_backward)
+}
+
+fn check_backward<T: Real>(bench: &mut Bench<'_, T>, s: &Setting) {
+    bench.device.cell_backward(&s.cell, &s.gradients);
+    bench.compare_all(&[s.cell.gates, s.gradients.c], CELL);
+    // Sums over points.
+    bench.compare(s.gradients.bias, 4.0 * CELL);
+    if let Some(peepholes) = s.gradients.peepholes {
+        bench.compare(peepholes, 4.0 * CELL);
+    }
+}
+
+fn norms<T: Real>(
+    bench: &mut Bench<'_, T>,
+    work: impl Fn(&mut Bench<'_, T>, &LayerNorm, [Slot; 2]),
+) -> Result<()> {
+    for (points, hidden) in [(30, 32), (77, 20), (5, 3), (9, 70)] {
+        let channels = 4 * hidden;
+        let [gates, bias, gain, normalised, inverse_deviation, dbias, dgain] = bench.slots([
+            points * channels,
+            channels,
+            channels,
+            points * channels,
+            4 * points,
+            channels,
+            channels,
+        ])?;
+        let norm =
+            LayerNorm { points, hidden, epsilon: 1e-5, gates, bias, gain, normalised, inverse_deviation };
+        work(bench, &norm, [dbias, dgain]);
+    }
+    Ok(())
+}
+
+fn layer_norm_forward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    norms(bench, |bench, norm, _| {
+        bench.device.layer_norm_forward(norm);
+        // Three units of nearly one value are divided by a small deviation.
+        bench.compare_all(&[norm.gates, norm.normalised, norm.inverse_deviation], 200.0);
+    })
+}
+
+fn layer_norm_backward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    norms(bench, |bench, norm, [dbias, dgain]| {
+        bench.device.layer_norm_backward(norm, dbias, dgain);
+        bench.compare_all(&[norm.gates, dbias, dgain], 100.0);
+    })
+}
+
+fn mix<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    let [share, truth, prediction, mixed] = bench.slots([3, 3 * 1001, 3 * 1001, 3 * 1001])?;
+    bench.upload(share, &[1.0, 0.0, 0.25]);
+    // What is not asked for may be missing.
+    bench.upload(prediction.part(0, 1), &[f64::NAN]);
+    bench.upload(truth.part(1001, 1), &[f64::NAN]);
+    bench.device.mix(share, truth, prediction, mixed);
+    bench.compare(mixed, 3.0);
+    Ok(())
+}
+
+fn mix_adjoint<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    let [share, dmixed, dprediction] = bench.slots([3, 3 * 1001, 3 * 1001])?;
+    bench.device.mix_adjoint(share, dmixed, dprediction);
+    bench.compare(dprediction, 3.0);
+    Ok(())
+}
+
+fn readouts<T: Real>(
+    bench: &mut Bench<'_, T>,
+    work: impl Fn(&mut Bench<'_, T>, &Readout, [Slot; 3]),
+) -> Result<()> {
+    for [rows, columns, channels, patch] in PATCHED {
+        let (images, outputs) = (3, channels * patch * patch);
+        let len = images * rows * columns * channels;
+        let [y, bias, scale, base, fields] = bench.slots([
+            images * rows.div_ceil(patch) * (columns / patch) * outputs,
+            outputs,
+            channels,
+            len,
+            len,
+        ])?;
+        let readout = Readout { images, rows, columns, channels, patch, y, bias, scale: Some(scale) };
+        work(bench, &readout, [bias, base, fields]);
+    }
+    Ok(())
+}
+
+fn readout<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    readouts(bench, |bench, readout, [_, base, fields]| {
+        bench.device.readout(readout, Some(base), fields);
+        bench.compare(fields, 4.0);
+        bench.device.readout(&Readout { scale: None, ..*readout }, None, fields);
+        bench.compare(fields, 2.0);
+    })
+}
+
+fn readout_adjoint<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    readouts(bench, |bench, readout, [bias, _, fields]| {
+        bench.device.readout_adjoint(readout, fields, readout.y, bias);
+        bench.compare(readout.y, 2.0);
+        bench.compare(bias, 40.0);
+        bench.device.readout_adjoint(&Readout { scale: None, ..*readout }, fields, readout.y, bias);
+        bench.compare(bias, 40.0);
+    })
+}
+
+fn losses<T: Real>(bench: &mut Bench<'_, T>, huber: Option<f64>) -> Result<()> {
+    let (leads, images, rows, columns, channels) = (2, 3, 13, 17, 5);
+    let each = rows * columns * channels;
+    let len = leads * images * each;
+    let [prediction, truth, row_weights, channel_weights, lead_weights, mask, values, gradient] =
+        bench.slots([len, len, rows, channels, leads, each, leads, len])?;
+    // Weights are positive, so that their sum does not cancel; masked points have no truth.
+    for (slot, period) in [(row_weights, 5), (channel_weights, 3), (lead_weights, 2), (mask, 2)] {
+        let first = if slot == mask { 0.0 } else { 0.5 };
+        bench.upload(slot, &(0..slot.len()).map(|i| first + (i % period) as f64).collect::<Vec<_>>());
+    }
+    bench.upload(truth.part(0, 1), &[f64::NAN]);
+    let mut loss = Loss {
+        leads,
+        images,
+        rows,
+        columns,
+        channels,
+        huber,
+        scale: 0.01,
+        prediction,
+        truth,
+        row_weights,
+        channel_weights,
+        lead_weights,
+        mask: Some(mask),
+        values,
+        gradient: Some(gradient),
+    };
+    bench.device.loss(&loss);
+    bench.compare_all(&[values, gradient], 12.0);
+    bench.upload(truth.part(0, 1), &[0.5]);
+    (loss.mask, loss.gradient) = (None, None);
+    bench.device.loss(&loss);
+    bench.compare(values, 12.0);
+    Ok(())
+}
+
+fn loss<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    losses(bench, None)
+}
+
+fn loss_beyond_huber<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    losses(bench, Some(0.5))
+}
+
+fn adamw<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    let n = 40_001;
+    let [parameter, gradient, first, second, settings] = bench.slots([n, n, n, n, 4])?;
+    bench.upload(settings, &[0.0625, 0.5, 2.0, 4.0]);
+    // Squares of gradients are not negative, nor so near 0 that the quotient is large.
+    bench.upload(second, &(0..n).map(|i| 0.25 + (i % 64) as f64 / 64.0).collect::<Vec<_>>());
+    let step = AdamW {
+        beta1: 0.9,
+        beta2: 0.999,
+        epsilon: 1e-8,
+        decay: 0.1,
+        parameter,
+        gradient,
+        first,
+        second,
+        settings,
+    };
+    bench.device.adamw(&step);
+    bench.compare_all(&[parameter, first, second], 12.0);
+    Ok(())
+}
