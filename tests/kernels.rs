@@ -11,7 +11,8 @@ use wxsim::device::cuda::{Numbers, Nvrtc, SOURCES, Source, compile};
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 
 /// Operations that are calls of the driver, or nothing at all.
-const WITHOUT_KERNEL: [&str; 7] = ["describe", "allocate", "finish", "upload", "download", "zero", "copy"];
+const WITHOUT_KERNEL: [&str; 10] =
+    ["describe", "allocate", "finish", "upload", "download", "stage", "hand_over", "beside", "zero", "copy"];
 
 /// Operations that no kernel computes yet.
 const PENDING: [&str; 10] = [

@@ -12,23 +12,29 @@ mod boundary;
 pub mod check;
 pub mod cpu;
 pub mod cuda;
+mod daylight;
 mod elliptic;
 mod flow;
 mod jacobian;
 mod leapfrog;
 mod operations;
 mod real;
+mod sparse;
+mod stored;
 mod sum;
 mod transport;
 
 pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
+pub use daylight::{Daylight, Light, Moment, light};
 pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
 pub use jacobian::{Jacobian, RowSmoothing};
 pub use leapfrog::Leapfrog;
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
 pub use real::Real;
+pub use sparse::Sparse;
+pub use stored::{Bases, ByteOrder, Code, Decode, Plane, Scaling, StoredNumber};
 pub use sum::{Image, Sum, Term};
 pub use transport::{Departures, Interpolation, Lattice};
 
@@ -39,6 +45,17 @@ use crate::error::Result;
 pub enum Write {
     Overwrite,
     Add,
+}
+
+/// What was done beside other work, from one [`hand_over`](Device::hand_over) to the next [s].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Beside {
+    /// Copies to the device.
+    pub copying: f64,
+    /// Decoding, normalising and the like.
+    pub preparing: f64,
+    /// How long other work stood still for it.
+    pub waiting: f64,
 }
 
 /// A stencil without padding:
@@ -87,13 +104,29 @@ pub trait Device<T: Real>: Send {
     /// Allocates the arena of `plan`, all zero. What was there before is gone.
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()>;
 
-    /// Waits until everything is done, and tells what failed since it was last called.
+    /// Waits until everything is done but what goes on beside it, and tells what failed since it was last called.
     fn finish(&self) -> Result<()> {
         Ok(())
     }
 
     fn upload(&mut self, to: Slot, values: &[T]);
     fn download(&self, from: Slot, values: &mut [T]);
+    /// As [`upload`](Self::upload), beside other work: see [`hand_over`](Self::hand_over).
+    fn stage(&mut self, to: Slot, values: &[T]);
+    /// Beside other work.
+    fn decode(&mut self, decode: &Decode<'_>);
+    /// Beside other work.
+    fn daylight(&mut self, daylight: &Daylight<'_>);
+    /// Waits for what was made beside other work, copies it from where it was made to where it is used, and lets what
+    /// comes next be made in the same place. Until then nothing else may touch these slots. An empty list: it is used
+    /// where it was made.
+    fn hand_over(&mut self, copies: &[(Slot, Slot)]);
+    /// How long the last batch that was handed over took; asked after [`finish`](Self::finish) it does not wait. `None`
+    /// on a device that does one thing after the other.
+    fn beside(&self) -> Option<Beside> {
+        None
+    }
+
     fn zero(&mut self, slot: Slot);
     fn copy(&mut self, from: Slot, to: Slot);
 

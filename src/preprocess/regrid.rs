@@ -10,21 +10,19 @@
 //! region. Bilinear: the four points around. A target whose sources are missing by more than half is missing.
 
 use super::plan::RegridMethod;
+use crate::device::Sparse;
 use crate::error::{Error, Result};
 use crate::grid::{COORDINATE_TOLERANCE, Grid};
 
-/// The share of a target's weight that has to be there.
-const MINIMUM_VALID: f64 = 0.5;
+/// The share of a target coordinate that the source has to cover.
+const MINIMUM_COVER: f64 = 0.5;
 
 /// Weights from `source` to `target` grid.
 #[derive(Debug, Clone)]
 pub struct Regrid {
     target: Grid,
     source_points: usize,
-    /// Where the entries of each target point start, and the end.
-    starts: Vec<usize>,
-    /// Source point and weight.
-    entries: Vec<(u32, f64)>,
+    product: Sparse,
 }
 
 /// For each target coordinate, source indices and their weights; and how much weight a full cover would have.
@@ -44,7 +42,7 @@ impl Regrid {
             [(&rows, &target.latitude, "latitude"), (&columns, &target.longitude, "longitude")]
         {
             let covered = |i: &usize| {
-                axis.weights[*i].iter().map(|w| w.1).sum::<f64>() >= MINIMUM_VALID * axis.full[*i]
+                axis.weights[*i].iter().map(|w| w.1).sum::<f64>() >= MINIMUM_COVER * axis.full[*i]
                     && axis.full[*i] > 0.0
             };
             if let Some(outside) = (0..coordinates.len()).find(|i| !covered(i)) {
@@ -57,18 +55,19 @@ impl Regrid {
                 .hint("choose bounds for [data] grid inside those of the files"));
             }
         }
-        let mut starts = vec![0];
-        let mut entries = Vec::new();
-        for row in &rows.weights {
-            for column in &columns.weights {
-                for &(j, wj) in row {
-                    entries
-                        .extend(column.iter().map(|&(i, wi)| ((j * source.columns() + i) as u32, wj * wi)));
-                }
-                starts.push(entries.len());
-            }
-        }
-        Ok(Self { target: target.clone(), source_points: source.points(), starts, entries })
+        let product = Sparse::new(rows.weights.iter().flat_map(|row| {
+            columns.weights.iter().map(|column| {
+                let across = |&(j, wj): &(usize, f64)| {
+                    column.iter().map(move |&(i, wi)| ((j * source.columns() + i) as u32, wj * wi))
+                };
+                row.iter().flat_map(across).collect()
+            })
+        }));
+        let product = product.ok_or_else(|| {
+            Error::input(format!("{} and {} have too many points", source.describe(), target.describe()))
+                .hint("choose a coarser [data] grid")
+        })?;
+        Ok(Self { target: target.clone(), source_points: source.points(), product })
     }
 
     pub fn target(&self) -> &Grid {
@@ -83,21 +82,8 @@ impl Regrid {
     /// missing.
     pub fn apply(&self, source: &[f32], target: &mut [f32]) {
         for (i, out) in target.iter_mut().enumerate() {
-            *out = self.value(i, |j| f64::from(source[j])) as f32;
+            *out = self.product.value(i, |j| f64::from(source[j])) as f32;
         }
-    }
-
-    fn value(&self, target: usize, source: impl Fn(usize) -> f64) -> f64 {
-        let (mut sum, mut valid, mut all) = (0.0, 0.0, 0.0);
-        for &(j, weight) in &self.entries[self.starts[target]..self.starts[target + 1]] {
-            let x = source(j as usize);
-            all += weight;
-            if x.is_finite() {
-                sum += weight * x;
-                valid += weight;
-            }
-        }
-        if valid > 0.0 && valid >= MINIMUM_VALID * all { sum / valid } else { f64::NAN }
     }
 }
 
@@ -207,7 +193,7 @@ mod tests {
     }
 
     fn apply(regrid: &Regrid, source: &[f64]) -> Vec<f64> {
-        (0..regrid.target().points()).map(|i| regrid.value(i, |j| source[j])).collect()
+        (0..regrid.target().points()).map(|i| regrid.product.value(i, |j| source[j])).collect()
     }
 
     fn integral(grid: &Grid, field: &[f64]) -> f64 {

@@ -6,6 +6,7 @@
 use std::f64::consts::{PI, TAU};
 
 use crate::constants::SOLAR_CONSTANT;
+use crate::device::{Light, light};
 use crate::grid::Grid;
 use crate::time::{Calendar, LeadTime, ValidTime};
 
@@ -63,56 +64,35 @@ pub fn sun(valid: ValidTime) -> Sun {
 }
 
 /// Mean downward solar radiation at the top of the atmosphere over `(from, from + step]`, `[lat, lon]` [W m⁻²].
-///
-/// The integral over the hour angle `h` of `max(0, sin φ sin δ + cos φ cos δ cos h)` is analytic between sunrise and
-/// sunset; the sun's position is held for an hour at most, at its middle.
 pub fn mean_radiation(grid: &Grid, from: ValidTime, step: LeadTime, out: &mut [f32]) {
-    let columns = grid.columns();
-    let pieces = ((step.seconds + PIECE - 1) / PIECE).max(1);
-    let length = step.seconds as f64 / pieces as f64;
-    let turned = TAU * length / 86_400.0;
-    let mut sums = vec![0.0_f64; grid.points()];
-    for piece in 0..pieces {
-        let start = piece as f64 * length;
-        let middle = from.after(LeadTime { seconds: (start + length / 2.0) as i64 });
-        let sun = sun(middle);
-        let strength = SOLAR_CONSTANT / (sun.distance * sun.distance) / turned / pieces as f64;
-        let greenwich = TAU * (f64::from(from.date().seconds) + start) / 86_400.0 - PI + sun.equation_of_time;
-        // Hour angle at the start of the piece, in [-pi, pi), and the sines at its start and end.
-        let angles: Vec<(f64, f64, f64)> = grid
-            .longitude
-            .iter()
-            .map(|longitude| {
-                let h = (greenwich + longitude.to_radians() + PI).rem_euclid(TAU) - PI;
-                (h, h.sin(), (h + turned).sin())
-            })
-            .collect();
-        let (sin_declination, cos_declination) = sun.declination.sin_cos();
-        for (latitude, row) in grid.latitude.iter().zip(sums.chunks_mut(columns)) {
-            let (sin_latitude, cos_latitude) = latitude.to_radians().sin_cos();
-            let (a, b) = (sin_latitude * sin_declination, cos_latitude * cos_declination);
-            // Half a day: 0 in the polar night, pi in the polar day.
-            let half = (-a / b.max(1e-12)).clamp(-1.0, 1.0).acos();
-            let sin_half = half.sin();
-            for (sum, &(h, sin_start, sin_end)) in row.iter_mut().zip(&angles) {
-                let mut light = 0.0;
-                // The piece may reach into the next day's sunrise (a turn later); it is shorter than a turn.
-                for noon in [0.0, TAU] {
-                    let (rise, set) = (noon - half, noon + half);
-                    let (begin, sin_begin) = if h > rise { (h, sin_start) } else { (rise, -sin_half) };
-                    let (end, sin_stop) =
-                        if h + turned < set { (h + turned, sin_end) } else { (set, sin_half) };
-                    if end > begin {
-                        light += a * (end - begin) + b * (sin_stop - sin_begin);
-                    }
-                }
-                *sum += strength * light;
-            }
-        }
-    }
+    let sums = light(&lights(from, step), &radians(&grid.latitude), &radians(&grid.longitude));
     for (out, sum) in out.iter_mut().zip(sums) {
         *out = sum.max(0.0) as f32;
     }
+}
+
+/// The sun over `(from, from + step]`: its position is held for an hour at most, at its middle.
+pub(super) fn lights(from: ValidTime, step: LeadTime) -> Vec<Light> {
+    let pieces = ((step.seconds + PIECE - 1) / PIECE).max(1);
+    let length = step.seconds as f64 / pieces as f64;
+    let turn = TAU * length / 86_400.0;
+    let piece = |piece| {
+        let start = piece as f64 * length;
+        let sun = sun(from.after(LeadTime { seconds: (start + length / 2.0) as i64 }));
+        let (sin_declination, cos_declination) = sun.declination.sin_cos();
+        Light {
+            strength: SOLAR_CONSTANT / (sun.distance * sun.distance) / turn / pieces as f64,
+            sin_declination,
+            cos_declination,
+            start: TAU * (f64::from(from.date().seconds) + start) / 86_400.0 - PI + sun.equation_of_time,
+            turn,
+        }
+    };
+    (0..pieces).map(piece).collect()
+}
+
+pub(super) fn radians(degrees: &[f64]) -> Vec<f64> {
+    degrees.iter().map(|degrees| degrees.to_radians()).collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! list.
 
 mod elementary;
+mod incoming;
 mod network;
 
 use super::{ArenaPlan, Device, Real, Slot};
@@ -120,7 +121,7 @@ macro_rules! case {
 use case;
 
 fn cases() -> impl Iterator<Item = Case> {
-    elementary::cases().into_iter().chain(network::cases())
+    elementary::cases().into_iter().chain(incoming::cases()).chain(network::cases())
 }
 
 /// The numbers that a device can be checked with.

@@ -12,6 +12,7 @@ mod fields;
 mod flow;
 mod flow_rows;
 mod halo;
+mod incoming;
 mod instructions;
 mod jacobian;
 mod layer_norm;
@@ -34,9 +35,9 @@ mod winograd;
 pub use instructions::Instructions;
 
 use super::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Departures, Device, Elliptic,
-    Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss, Placement, Readout, Real,
-    RowSmoothing, Slot, Sum, Triple, Write,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode, Departures,
+    Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss,
+    Placement, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -106,6 +107,24 @@ impl<T: Real> Device<T> for Cpu<T> {
 
     fn download(&self, from: Slot, values: &mut [T]) {
         values.copy_from_slice(self.arena.read(from));
+    }
+
+    fn stage(&mut self, to: Slot, values: &[T]) {
+        self.upload(to, values);
+    }
+
+    fn decode(&mut self, decode: &Decode<'_>) {
+        let bases = decode.bases.as_ref().map_or(Slot::EMPTY, |bases| bases.fields);
+        let (read, [fields]) = self.arena.views([bases, slot_or_empty(decode.mask)], [decode.fields]);
+        incoming::decode(&self.threads, decode, read, fields);
+    }
+
+    fn daylight(&mut self, daylight: &Daylight<'_>) {
+        incoming::daylight(&self.threads, daylight, self.arena.write(daylight.fields));
+    }
+
+    fn hand_over(&mut self, copies: &[(Slot, Slot)]) {
+        copies.iter().for_each(|&(from, to)| self.copy(from, to));
     }
 
     fn zero(&mut self, slot: Slot) {

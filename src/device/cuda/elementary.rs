@@ -1,6 +1,6 @@
 //! Moving numbers, and passes over whole slots.
 
-use cudarc::driver::result;
+use cudarc::driver::{CudaStream, result};
 
 use super::super::{Real, Slot};
 use super::Cuda;
@@ -45,11 +45,13 @@ pub(super) fn copy<T: Real>(cuda: &Cuda<T>, from: Slot, to: Slot) -> Result<()> 
         return Ok(());
     }
     let (source, target) = (cuda.arena.address::<T>(from), cuda.arena.address::<T>(to));
-    // SAFETY: both slots lie inside the arena (checked) and are of one length.
-    unsafe {
-        result::memcpy_dtod_async(target, source, from.len() * size_of::<T>(), cuda.gpu.stream.cu_stream())
-    }
-    .call("cuMemcpyDtoDAsync")
+    copy_bytes(target, source, from.len() * size_of::<T>(), &cuda.gpu.stream)
+}
+
+/// Inside the GPU; both addresses have as many bytes behind them.
+pub(super) fn copy_bytes(target: u64, source: u64, bytes: usize, stream: &CudaStream) -> Result<()> {
+    // SAFETY: callers have both from slots inside the arena (checked) or from memory that they allocated.
+    unsafe { result::memcpy_dtod_async(target, source, bytes, stream.cu_stream()) }.call("cuMemcpyDtoDAsync")
 }
 
 pub(super) fn scale<T: Real>(cuda: &Cuda<T>, x: Slot, factor: f64) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::result;
+use cudarc::driver::{CudaStream, result};
 
 use super::super::{Real, Slot};
 use super::Cuda;
@@ -18,6 +18,7 @@ const MOST: usize = 40;
 pub struct Launch<'a, T: Real> {
     cuda: &'a Cuda<T>,
     kernel: &'static str,
+    stream: &'a CudaStream,
     /// Each argument in a word of its own.
     words: [u64; MOST],
     kinds: [Parameter; MOST],
@@ -26,7 +27,19 @@ pub struct Launch<'a, T: Real> {
 
 impl<'a, T: Real> Launch<'a, T> {
     pub(super) fn new(cuda: &'a Cuda<T>, kernel: &'static str) -> Self {
-        Self { cuda, kernel, words: [0; MOST], kinds: [Parameter::Other; MOST], count: 0 }
+        Self {
+            cuda,
+            kernel,
+            stream: &cuda.gpu.stream,
+            words: [0; MOST],
+            kinds: [Parameter::Other; MOST],
+            count: 0,
+        }
+    }
+
+    /// On this stream instead of the main one.
+    pub fn on(self, stream: &'a CudaStream) -> Self {
+        Self { stream, ..self }
     }
 
     fn word(mut self, kind: Parameter, word: u64) -> Self {
@@ -90,7 +103,7 @@ impl<'a, T: Real> Launch<'a, T> {
                 (x, y, z),
                 (grid.threads, 1, 1),
                 grid.shared,
-                self.cuda.gpu.stream.cu_stream(),
+                self.stream.cu_stream(),
                 &mut pointers[..self.count],
             )
         }

@@ -4,6 +4,7 @@
 //! kernels), name the file in `sources`, launch it in a function `fn name(cuda: &Cuda<T>, ..) -> Result<()>` of a file
 //! here, and call that in the [`Device`] implementation below. `tests/kernels.rs` compiles it without a GPU.
 
+mod beside;
 mod cell;
 mod compile;
 mod convolution;
@@ -11,6 +12,7 @@ mod driver;
 mod elementary;
 mod fields;
 mod halo;
+mod incoming;
 mod launch;
 mod layer_norm;
 mod libraries;
@@ -31,11 +33,12 @@ pub use survey::{Card, Installed, cards, installed};
 use std::cell::RefCell;
 
 use super::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Departures, Device, Elliptic,
-    Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss, Placement, Readout, Real,
-    RowSmoothing, Slot, Sum, Triple, Write,
+    Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode,
+    Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
+    Loss, Placement, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
 };
 use crate::error::{Error, Result};
+use beside::Side;
 use driver::Gpu;
 use launch::Launch;
 use memory::{Arena, Scratch};
@@ -46,6 +49,7 @@ pub struct Cuda<T: Real> {
     gpu: Gpu,
     modules: Modules,
     arena: Arena,
+    side: RefCell<Side>,
     scratch: RefCell<Scratch>,
     halos: RefCell<halo::Tables>,
     /// The first error since [`Device::finish`] was last called. Until then nothing more is done.
@@ -60,6 +64,7 @@ impl<T: Real> Cuda<T> {
         let numbers = if size_of::<T>() == 4 { Numbers::Single } else { Numbers::Double };
         let modules = Modules::load(&gpu, numbers)?;
         Ok(Self {
+            side: RefCell::new(Side::new(&gpu)?),
             gpu,
             modules,
             arena: Arena::default(),
@@ -119,6 +124,7 @@ impl<T: Real> Device<T> for Cuda<T> {
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
         self.gpu.bind()?;
         self.gpu.synchronize()?;
+        self.side.borrow().synchronize()?;
         self.halos.borrow_mut().clear();
         self.scratch = RefCell::default();
         self.arena = Arena::default();
@@ -143,6 +149,29 @@ impl<T: Real> Device<T> for Cuda<T> {
         if done.is_none() {
             values.fill(T::of(f64::NAN));
         }
+    }
+
+    fn stage(&mut self, to: Slot, values: &[T]) {
+        self.attempt(|cuda| incoming::stage(cuda, to, values));
+    }
+
+    fn decode(&mut self, decode: &Decode<'_>) {
+        self.attempt(|cuda| incoming::decode(cuda, decode));
+    }
+
+    fn daylight(&mut self, daylight: &Daylight<'_>) {
+        self.attempt(|cuda| incoming::daylight(cuda, daylight));
+    }
+
+    fn hand_over(&mut self, copies: &[(Slot, Slot)]) {
+        self.attempt(|cuda| {
+            let all = || copies.iter().try_for_each(|&(from, to)| elementary::copy(cuda, from, to));
+            cuda.side.borrow_mut().hand_over(&cuda.gpu, all)
+        });
+    }
+
+    fn beside(&self) -> Option<Beside> {
+        Some(self.attempt(|cuda| cuda.side.borrow().times()).unwrap_or_default())
     }
 
     fn zero(&mut self, slot: Slot) {

@@ -20,6 +20,7 @@ pub const COMMON: Source = source!("common.cuh");
 pub const ALL: &[Source] = &[
     source!("elementary.cu"),
     source!("halo.cu"),
+    source!("incoming.cu"),
     source!("convolution.cu"),
     source!("fields.cu"),
     source!("cell.cu"),
