@@ -14,20 +14,6 @@ const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 const WITHOUT_KERNEL: [&str; 10] =
     ["describe", "allocate", "finish", "upload", "download", "stage", "hand_over", "beside", "zero", "copy"];
 
-/// Operations that no kernel computes yet.
-const PENDING: [&str; 10] = [
-    "flow",
-    "biharmonic",
-    "solve_elliptic",
-    "leapfrog_predict",
-    "leapfrog_correct",
-    "depart",
-    "interpolate",
-    "sum",
-    "jacobian",
-    "smooth_rows",
-];
-
 /// Whether there is a compiler. Its absence is a failure where WXSIM_REQUIRE_NVRTC says that it must be there.
 fn compiler_is_there() -> bool {
     match Nvrtc::get() {
@@ -121,9 +107,8 @@ fn every_operation_of_a_device_has_a_kernel() {
     assert!(operations.contains(&"relax"), "the trait is read: {operations:?}");
     let with_kernel: Vec<&str> = SOURCES.iter().flat_map(|source| source.header("operations")).collect();
     for operation in &operations {
-        let ways = usize::from(WITHOUT_KERNEL.contains(operation))
-            + usize::from(PENDING.contains(operation))
-            + usize::from(with_kernel.contains(operation));
+        let ways =
+            usize::from(WITHOUT_KERNEL.contains(operation)) + usize::from(with_kernel.contains(operation));
         assert_eq!(ways, 1, "{operation} has no kernel, or is listed twice");
     }
     for name in with_kernel {

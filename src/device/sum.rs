@@ -19,6 +19,12 @@ impl Image {
     pub fn padded(slot: Slot) -> Self {
         Self { slot, halo: 1 }
     }
+
+    /// From the first interior point on, for rows of `columns`.
+    pub(super) fn interior(self, columns: usize) -> Slot {
+        let start = self.halo * (columns + 2 * self.halo) + self.halo;
+        self.slot.part(start, self.slot.len() - start)
+    }
 }
 
 /// `weight * factors * x`

@@ -8,6 +8,7 @@
 mod elementary;
 mod incoming;
 mod network;
+mod physics;
 
 use super::{ArenaPlan, Device, Real, Slot};
 use crate::error::Result;
@@ -121,7 +122,8 @@ macro_rules! case {
 use case;
 
 fn cases() -> impl Iterator<Item = Case> {
-    elementary::cases().into_iter().chain(incoming::cases()).chain(network::cases())
+    let network = incoming::cases().into_iter().chain(network::cases());
+    elementary::cases().into_iter().chain(network).chain(physics::cases())
 }
 
 /// The numbers that a device can be checked with.

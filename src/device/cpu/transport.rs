@@ -179,7 +179,10 @@ fn split(at: usize, offset: f64, held: [bool; 2], length: usize) -> (isize, f64)
     let (at, last) = (at as isize, length as isize - 1);
     let whole = offset.floor();
     let (point, fraction) = (at + whole as isize, offset - whole);
-    if held[0] && point < 0 {
+    if offset.is_nan() {
+        // From nowhere, and not from the edge.
+        (at, offset)
+    } else if held[0] && point < 0 {
         (0, 0.0)
     } else if held[1] && point >= last {
         (last, 0.0)

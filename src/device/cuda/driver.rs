@@ -143,6 +143,12 @@ impl Gpu {
         self.context.bind_to_thread().call("cuCtxSetCurrent")
     }
 
+    /// The most shared memory that a block can have [bytes].
+    pub fn shared_of_block(&self) -> Result<usize> {
+        let most = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        Ok(self.context.attribute(most).call("cuDeviceGetAttribute")? as usize)
+    }
+
     /// Waits for everything on the stream.
     pub fn synchronize(&self) -> Result<()> {
         self.stream.synchronize().call("cuStreamSynchronize")
@@ -178,6 +184,15 @@ impl Memory {
         // SAFETY: all of what was just allocated; the stream is this context's.
         unsafe { result::memset_d8_async(start, 0, bytes, gpu.stream.cu_stream()) }
             .call("cuMemsetD8Async")?;
+        Ok(memory)
+    }
+
+    /// Memory that holds `bytes`.
+    pub fn holding(gpu: &Gpu, bytes: &[u8]) -> Result<Self> {
+        let memory = Self::zeroed(gpu, bytes.len())?;
+        // SAFETY: as many bytes as were allocated; the driver has copied pageable memory when the call returns.
+        unsafe { result::memcpy_htod_async(memory.start, bytes, gpu.stream.cu_stream()) }
+            .call("cuMemcpyHtoDAsync")?;
         Ok(memory)
     }
 

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::result;
-
 use super::super::{HaloMap, HaloPart, Real, Slot};
 use super::Cuda;
-use super::driver::{Call, Gpu, Memory};
+use super::driver::{Gpu, Memory};
 use super::modules::Grid;
 use crate::error::Result;
 
@@ -53,10 +51,7 @@ impl Table {
         bytes.extend(starts.iter().flat_map(|word| word.to_le_bytes()));
         let odd_at = bytes.len() as u64;
         bytes.extend(part.odd.iter().map(|&odd| u8::from(odd)));
-        let memory = Memory::zeroed(gpu, bytes.len())?;
-        // SAFETY: as many bytes as were allocated; the driver has copied pageable memory when the call returns.
-        unsafe { result::memcpy_htod_async(memory.start(), &bytes, gpu.stream.cu_stream()) }
-            .call("cuMemcpyHtoDAsync")?;
+        let memory = Memory::holding(gpu, &bytes)?;
         Ok(Self {
             copies: copies.len(),
             sources,

@@ -80,6 +80,11 @@ impl<'a, T: Real> Launch<'a, T> {
         self.word(Parameter::Real, bits)
     }
 
+    /// `double`, whatever the device's numbers are.
+    pub fn double(self, value: f64) -> Self {
+        self.word(Parameter::Double, value.to_bits())
+    }
+
     /// Puts the launch on the stream.
     ///
     /// Panics where the arguments are not those that the kernel declares: that is a mistake in the operation.

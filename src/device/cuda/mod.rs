@@ -10,19 +10,26 @@ mod compile;
 mod convolution;
 mod driver;
 mod elementary;
+mod elliptic;
 mod fields;
+mod flow;
 mod halo;
 mod incoming;
 mod launch;
 mod layer_norm;
+mod leapfrog;
 mod libraries;
 mod memory;
 mod modules;
 mod nvrtc;
+mod rows;
 mod sources;
+mod stencils;
 mod sums;
 mod survey;
 mod training;
+mod transport;
+mod waves;
 
 pub use compile::{Numbers, compile, folder as cache_folder};
 pub use libraries::Library;
@@ -52,6 +59,7 @@ pub struct Cuda<T: Real> {
     side: RefCell<Side>,
     scratch: RefCell<Scratch>,
     halos: RefCell<halo::Tables>,
+    waves: RefCell<waves::Tables>,
     /// The first error since [`Device::finish`] was last called. Until then nothing more is done.
     failure: RefCell<Option<Error>>,
     numbers: std::marker::PhantomData<fn(T)>,
@@ -70,6 +78,7 @@ impl<T: Real> Cuda<T> {
             arena: Arena::default(),
             scratch: RefCell::default(),
             halos: RefCell::default(),
+            waves: RefCell::default(),
             failure: RefCell::default(),
             numbers: std::marker::PhantomData,
         })
@@ -107,12 +116,6 @@ impl<T: Real> Cuda<T> {
             }
         }
     }
-
-    fn pending(&self, operation: &str) {
-        self.attempt(|_| -> Result<()> {
-            Err(Error::run(format!("{operation} is not on the GPU yet")).hint("use --device cpu"))
-        });
-    }
 }
 
 impl<T: Real> Device<T> for Cuda<T> {
@@ -126,6 +129,7 @@ impl<T: Real> Device<T> for Cuda<T> {
         self.gpu.synchronize()?;
         self.side.borrow().synchronize()?;
         self.halos.borrow_mut().clear();
+        self.waves.borrow_mut().clear();
         self.scratch = RefCell::default();
         self.arena = Arena::default();
         self.arena = Arena::zeroed::<T>(&self.gpu, plan.elements())?;
@@ -266,43 +270,43 @@ impl<T: Real> Device<T> for Cuda<T> {
         self.attempt(|cuda| elementary::relax(cuda, x, target, weights));
     }
 
-    fn flow(&mut self, _: &Flow, _: Triple, _: &FlowOutput) {
-        self.pending("flow");
+    fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput) {
+        self.attempt(|cuda| flow::flow(cuda, flow, x, output));
     }
 
-    fn biharmonic(&mut self, _: &Biharmonic) {
-        self.pending("biharmonic");
+    fn biharmonic(&mut self, damping: &Biharmonic) {
+        self.attempt(|cuda| stencils::biharmonic(cuda, damping));
     }
 
-    fn solve_elliptic(&mut self, _: &Elliptic, _: Slot, _: Slot) {
-        self.pending("solve_elliptic");
+    fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot) {
+        self.attempt(|cuda| elliptic::solve(cuda, elliptic, right, x));
     }
 
-    fn leapfrog_predict(&mut self, _: &Leapfrog) {
-        self.pending("leapfrog_predict");
+    fn leapfrog_predict(&mut self, step: &Leapfrog) {
+        self.attempt(|cuda| leapfrog::predict(cuda, step));
     }
 
-    fn leapfrog_correct(&mut self, _: &Leapfrog) {
-        self.pending("leapfrog_correct");
+    fn leapfrog_correct(&mut self, step: &Leapfrog) {
+        self.attempt(|cuda| leapfrog::correct(cuda, step));
     }
 
-    fn depart(&mut self, _: &Departures) {
-        self.pending("depart");
+    fn depart(&mut self, departures: &Departures) {
+        self.attempt(|cuda| transport::depart(cuda, departures));
     }
 
-    fn interpolate(&mut self, _: &Interpolation) {
-        self.pending("interpolate");
+    fn interpolate(&mut self, interpolation: &Interpolation) {
+        self.attempt(|cuda| transport::interpolate(cuda, interpolation));
     }
 
-    fn sum(&mut self, _: &Sum) {
-        self.pending("sum");
+    fn sum(&mut self, sum: &Sum) {
+        self.attempt(|cuda| stencils::sum(cuda, sum));
     }
 
-    fn jacobian(&mut self, _: &Jacobian) {
-        self.pending("jacobian");
+    fn jacobian(&mut self, jacobian: &Jacobian) {
+        self.attempt(|cuda| stencils::jacobian(cuda, jacobian));
     }
 
-    fn smooth_rows(&mut self, _: &RowSmoothing) {
-        self.pending("smooth_rows");
+    fn smooth_rows(&mut self, smoothing: &RowSmoothing) {
+        self.attempt(|cuda| rows::smooth(cuda, smoothing));
     }
 }

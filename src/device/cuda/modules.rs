@@ -26,6 +26,7 @@ impl Modules {
     pub fn load(gpu: &Gpu, numbers: Numbers) -> Result<Self> {
         gpu.bind()?;
         let mut loaded = Self { context: gpu.context.clone(), modules: Vec::new(), kernels: HashMap::new() };
+        let most_shared = gpu.shared_of_block()?;
         for source in sources::ALL {
             let cubin = compile::cubin(source, &gpu.architecture(), numbers)?;
             // SAFETY: the image is a whole cubin, from the compiler or from a cache that checks it.
@@ -38,7 +39,11 @@ impl Modules {
                 // SAFETY: the module was just loaded.
                 let function =
                     unsafe { result::module::get_function(module, symbol) }.call("cuModuleGetFunction")?;
-                loaded.kernels.insert(name, Kernel { function, parameters });
+                let shared = match source.text.contains("extern __shared__") {
+                    true => allow_shared(function, most_shared)?,
+                    false => 0,
+                };
+                loaded.kernels.insert(name, Kernel { function, parameters, shared });
             }
         }
         Ok(loaded)
@@ -65,6 +70,25 @@ impl Drop for Modules {
 pub struct Kernel {
     pub function: sys::CUfunction,
     pub parameters: Vec<Parameter>,
+    /// The most dynamic shared memory that a launch may ask for [bytes].
+    pub shared: usize,
+}
+
+/// Lets a kernel use all of a block's shared memory, of which without being asked it gets 48 KiB; tells how much of that
+/// its own variables leave.
+fn allow_shared(function: sys::CUfunction, most: usize) -> Result<usize> {
+    use sys::CUfunction_attribute::{
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as DYNAMIC,
+        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as OWN,
+    };
+    // SAFETY: the function belongs to a module that was just loaded.
+    let own =
+        unsafe { result::function::get_function_attribute(function, OWN) }.call("cuFuncGetAttribute")?;
+    let rest = most.saturating_sub(own as usize);
+    // SAFETY: as above.
+    unsafe { result::function::set_function_attribute(function, DYNAMIC, rest as i32) }
+        .call("cuFuncSetAttribute")?;
+    Ok(rest)
 }
 
 /// How many blocks of how many threads.
@@ -90,6 +114,12 @@ impl Grid {
     }
 
     pub fn times(self, y: usize) -> Self {
+        assert!(y < 1 << 16, "at most 65535 blocks in the second dimension, not {y}");
         Self { blocks: [self.blocks[0], y as u32, 1], ..self }
+    }
+
+    /// With so many bytes of dynamic shared memory.
+    pub fn shared(self, bytes: usize) -> Self {
+        Self { shared: bytes as u32, ..self }
     }
 }

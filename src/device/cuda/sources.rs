@@ -28,6 +28,11 @@ pub const ALL: &[Source] = &[
     source!("sums.cu"),
     source!("loss.cu"),
     source!("optimiser.cu"),
+    source!("flow.cu"),
+    source!("rows.cu"),
+    source!("stencils.cu"),
+    source!("waves.cu"),
+    source!("transport.cu"),
 ];
 
 impl Source {
@@ -68,6 +73,7 @@ pub enum Parameter {
     /// `REAL`
     Real,
     Float,
+    Double,
     /// A type that no launch passes.
     Other,
 }
@@ -82,6 +88,7 @@ impl Parameter {
             ["i64", _] => Self::Long,
             ["real", _] => Self::Real,
             ["float", _] => Self::Float,
+            ["double", _] => Self::Double,
             _ => Self::Other,
         }
     }
