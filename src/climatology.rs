@@ -191,6 +191,18 @@ impl Climatology {
     }
 }
 
+impl Harmonic {
+    /// Numbers of the formula.
+    pub const TERMS: usize = TERMS;
+
+    /// Which of the [`coefficients`](Self::coefficients), in their order, hold at a moment, and their weights.
+    pub fn combination(&self, valid: ValidTime) -> Result<(usize, [f32; TERMS])> {
+        at_time_of_day(&self.coefficients, valid)?;
+        let set = self.coefficients.range(..valid.date().seconds).count();
+        Ok((set, basis(valid.year_fraction()).map(|b| b as f32)))
+    }
+}
+
 fn at_time_of_day(fields: &BTreeMap<u32, Vec<f32>>, valid: ValidTime) -> Result<&[f32]> {
     fields.get(&valid.date().seconds).map(Vec::as_slice).ok_or_else(|| {
         let clock = |s: &u32| format!("{:02}:{:02}", s / 3600, s / 60 % 60);

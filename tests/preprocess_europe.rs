@@ -204,7 +204,8 @@ fn batches_do_not_depend_on_threads_memory_or_interruptions() {
     let training = catalogue.training().unwrap();
     let (normalizer, inputs) = parts(&catalogue);
     let loader = |threads, memory| {
-        let plan = LoaderPlan { input_frames: 2, lead_steps: 2, batch: 16, seed: 5, threads, memory };
+        let plan =
+            LoaderPlan { input_frames: 2, lead_steps: 2, batch: 16, seed: 5, threads, memory, rotate: false };
         Loader::new(&training, normalizer.clone(), inputs.clone(), &plan).unwrap()
     };
     let mut reference = loader(0, usize::MAX);
@@ -236,8 +237,15 @@ fn validation_windows_come_once_in_order_and_stay_inside() {
     let Some(catalogue) = catalogue() else { return };
     let validation = catalogue.validation().unwrap();
     let (normalizer, inputs) = parts(&catalogue);
-    let plan =
-        LoaderPlan { input_frames: 3, lead_steps: 2, batch: 10, seed: 0, threads: 1, memory: usize::MAX };
+    let plan = LoaderPlan {
+        input_frames: 3,
+        lead_steps: 2,
+        batch: 10,
+        seed: 0,
+        threads: 1,
+        memory: usize::MAX,
+        rotate: false,
+    };
     let mut windows = EvaluationWindows::new(&validation, normalizer.clone(), inputs, &plan).unwrap();
     for _ in 0..2 {
         let mut inits = Vec::new();

@@ -93,7 +93,8 @@ fn normalizer(catalogue: &Arc<Catalogue>, input: &str) -> Result<Arc<Normalizer>
 fn loader(catalogue: &Arc<Catalogue>, memory: usize) -> Result<Loader, Error> {
     let normalizer = normalizer(catalogue, "")?;
     let inputs = Arc::new(Inputs::new(catalogue.layout().clone(), &InputsPlan::default())?);
-    let plan = LoaderPlan { input_frames: 1, lead_steps: 2, batch: 1, seed: 1, threads: 1, memory };
+    let plan =
+        LoaderPlan { input_frames: 1, lead_steps: 2, batch: 1, seed: 1, threads: 1, memory, rotate: false };
     Loader::new(&catalogue.training()?, normalizer, inputs, &plan)
 }
 

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libdeflater::Decompressor;
@@ -18,6 +19,7 @@ use super::chunk_cache::ChunkCache;
 use super::chunk_index::{ChunkIndex, StoredChunk};
 use super::decode::{Arrangement, Decoder};
 use super::info::{FileInfo, Format, VariableInfo};
+use super::stored::StoredField;
 use super::tiles::{Tile, Tiling};
 use super::{header, schema::Schema};
 use crate::error::{Context, Error, Result};
@@ -32,6 +34,7 @@ pub(super) struct DirectFile {
     /// Per variable, once asked for: its number, and its index or `None` when it is left to the library.
     indices: HashMap<String, (usize, Option<Arc<ChunkIndex>>)>,
     cache: Mutex<ChunkCache>,
+    bytes_read: AtomicU64,
 }
 
 impl DirectFile {
@@ -52,7 +55,7 @@ impl DirectFile {
             Some(header::parse(&file, size, &name)?)
         };
         let (indices, cache) = (HashMap::new(), Mutex::new(ChunkCache::default()));
-        Ok(Some(Self { path, file, size, classic, indices, cache }))
+        Ok(Some(Self { path, file, size, classic, indices, cache, bytes_read: AtomicU64::new(0) }))
     }
 
     /// Reads the fields of one level at consecutive times (indices into `variable.times`) into `out`,
@@ -85,6 +88,47 @@ impl DirectFile {
             source.by_field(&tiling, points, out)?;
         }
         Ok(true)
+    }
+
+    /// The fields of one level at consecutive times as they are stored; `None` where they are not all there, or a chunk
+    /// holds parts of several.
+    pub fn stored(
+        &mut self,
+        variable: &VariableInfo,
+        level: usize,
+        times: Range<usize>,
+    ) -> Result<Option<Vec<StoredField>>> {
+        let (number, Some(index)) = self.index(variable) else { return Ok(None) };
+        let Some(tiling) = Tiling::new(variable, &index, level, times) else { return Ok(None) };
+        let Some(pattern) = tiling.pattern().filter(|_| !tiling.chunks_are_shared()) else { return Ok(None) };
+        let tiles = tiling.tiles();
+        let field = |inflater: &mut Inflater, n: usize| -> Result<Option<StoredField>> {
+            let decoder = Decoder::new(variable);
+            let source = Source { file: self, name: &variable.name, number, index: &index, decoder };
+            let mut chunks = Vec::with_capacity(tiles.len());
+            for tile in &tiles {
+                let Some(stored) = index.get(&tiling.position(n, tile)) else { return Ok(None) };
+                chunks.push(inflater.read(&source, &tiling, n, tile, stored)?.to_vec());
+            }
+            Ok(Some(StoredField {
+                chunks,
+                arrangement: index.arrangement,
+                file: pattern.file,
+                latitude_descending: pattern.latitude_descending,
+                first_column: pattern.first_column,
+                tile: pattern.tile,
+                start: tiling.first_number(n),
+                strides: pattern.strides,
+            }))
+        };
+        let fields: Vec<Option<StoredField>> =
+            (0..tiling.fields()).into_par_iter().map_init(Inflater::default, field).collect::<Result<_>>()?;
+        Ok(fields.into_iter().collect())
+    }
+
+    /// Bytes fetched from the file so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
     fn index(&mut self, variable: &VariableInfo) -> (usize, Option<Arc<ChunkIndex>>) {
@@ -246,6 +290,7 @@ impl Inflater {
             .file
             .read_exact_at(&mut self.stored, chunk.address)
             .map_err(|error| damaged("cannot be read".into()).caused_by(error))?;
+        source.file.bytes_read.fetch_add(chunk.size, Ordering::Relaxed);
         if !source.index.deflated {
             return Ok(&self.stored);
         }

@@ -6,7 +6,7 @@ use super::info::{Linear, Number, VariableInfo};
 
 /// How the bytes of a run of numbers are arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrangement {
+pub enum Arrangement {
     LittleEndian,
     BigEndian,
     /// HDF5's shuffle of little-endian numbers: all first bytes, then all second bytes, ...
@@ -15,7 +15,8 @@ pub(super) enum Arrangement {
 
 impl Arrangement {
     /// How this machine arranges numbers in memory.
-    pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::BigEndian } else { Self::LittleEndian };
+    pub(super) const NATIVE: Self =
+        if cfg!(target_endian = "big") { Self::BigEndian } else { Self::LittleEndian };
 }
 
 /// Turns stored numbers into values.

@@ -38,6 +38,7 @@ mod chunk_tree;
 mod chunk_index;
 mod chunk_cache;
 mod tiles;
+mod stored;
 mod chunks;
 #[cfg(test)]
 mod chunk_tests;
@@ -54,4 +55,5 @@ pub use inspect::{inspect_file, inspect_files};
 pub use probe::{Indexer, answer_for};
 pub use reader::Reader;
 pub use slabs::Slabs;
+pub use stored::{Arrangement, StoredField};
 pub use survey::{Effort, Survey, problems as survey_problems, survey};

@@ -7,6 +7,7 @@ use super::chunks::DirectFile;
 use super::info::{FileInfo, Format, VariableInfo};
 use super::inspect::fingerprint;
 use super::slabs::{ClassicSlabs, LibrarySlabs, Slabs};
+use super::stored::StoredField;
 use crate::error::{Error, Result};
 
 /// An open file.
@@ -20,6 +21,8 @@ pub struct Reader {
     format: Format,
     /// The slab as the file stores it, kept between reads.
     stored: Vec<u8>,
+    /// By `source`.
+    bytes_read: u64,
 }
 
 impl Reader {
@@ -47,6 +50,7 @@ impl Reader {
             path,
             format,
             stored: Vec::new(),
+            bytes_read: 0,
         }
     }
 
@@ -73,10 +77,7 @@ impl Reader {
         times: Range<usize>,
         out: &mut [f32],
     ) -> Result<()> {
-        if let Some(sentence) = &variable.refused {
-            return Err(Error::input(format!("{}: {sentence}", self.name))
-                .hint("say its unit in the source (unit = \"...\"), or correct the file with ncatted"));
-        }
+        self.check(variable)?;
         let points = variable.grid.points();
         if Some(out.len()) != points.checked_mul(times.len()) {
             return Err(Error::run(format!(
@@ -95,6 +96,34 @@ impl Reader {
         times
             .zip(out.chunks_exact_mut(points))
             .try_for_each(|(time, out)| self.slab(variable, time, level, out))
+    }
+
+    /// The fields of one level at consecutive times as the file stores them, to be decoded elsewhere. `None` where only
+    /// [`read_many`](Self::read_many) can give them.
+    pub fn stored(
+        &mut self,
+        variable: &VariableInfo,
+        level: usize,
+        times: Range<usize>,
+    ) -> Result<Option<Vec<StoredField>>> {
+        self.check(variable)?;
+        match &mut self.direct {
+            Some(direct) => direct.stored(variable, level, times),
+            None => Ok(None),
+        }
+    }
+
+    /// Bytes fetched from the file so far: packed and deflated as they are.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read + self.direct.as_ref().map_or(0, DirectFile::bytes_read)
+    }
+
+    fn check(&self, variable: &VariableInfo) -> Result<()> {
+        match &variable.refused {
+            None => Ok(()),
+            Some(sentence) => Err(Error::input(format!("{}: {sentence}", self.name))
+                .hint("say its unit in the source (unit = \"...\"), or correct the file with ncatted")),
+        }
     }
 
     /// One field through [`Slabs`].
@@ -124,6 +153,7 @@ impl Reader {
         };
         self.stored.resize(variable.slab_bytes(), 0);
         source.read(&variable.name, &start, &count, &mut self.stored).map_err(|e| e.context(at()))?;
+        self.bytes_read += self.stored.len() as u64;
         variable.decode(&self.stored, out);
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::chunk_index::ChunkIndex;
 use super::chunks::Chunk;
 use super::decode::Decoder;
 use super::info::{Role, VariableInfo};
+use super::stored::Pattern;
 
 /// Some fields of a variable, cut into the tiles that its chunks make of the grid.
 pub(super) struct Tiling {
@@ -99,6 +100,27 @@ impl Tiling {
             .any(|d| d != self.row && d != self.column && self.chunk[d].min(self.shape[d]) > 1)
     }
 
+    /// How every field lies in its chunks; `None` where its columns do not follow each other around the row.
+    pub fn pattern(&self) -> Option<Pattern> {
+        let file = [self.shape[self.row], self.shape[self.column]];
+        let first_column = self.segments.first()?.file;
+        let follows = |s: &Segment| s.file == (first_column + s.grid) % file[1];
+        // A segment ends where the row does, or begins at its beginning.
+        self.segments.iter().all(follows).then_some(Pattern {
+            file,
+            latitude_descending: self.latitude_descending,
+            first_column,
+            tile: [self.chunk[self.row], self.chunk[self.column]],
+            strides: [self.strides[self.row], self.strides[self.column]],
+        })
+    }
+
+    /// The number of a field's first point inside each of its chunks.
+    pub fn first_number(&self, field: usize) -> usize {
+        let start = &self.starts[field];
+        (0..start.len()).map(|d| start[d] % self.chunk[d] * self.strides[d]).sum()
+    }
+
     /// The tiles of every field.
     pub fn tiles(&self) -> Vec<Tile> {
         let cut = |d: usize| {
@@ -184,9 +206,7 @@ impl Tiling {
 
     /// The number of a point inside its chunk.
     fn number(&self, field: usize, tile: &Tile, row: usize, column: usize) -> usize {
-        let start = &self.starts[field];
-        let outer: usize = (0..start.len()).map(|d| start[d] % self.chunk[d] * self.strides[d]).sum();
-        outer
+        self.first_number(field)
             + (row - tile.rows.start) * self.strides[self.row]
             + (column - tile.columns.start) * self.strides[self.column]
     }

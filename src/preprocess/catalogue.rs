@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sha2::{Digest, Sha256};
 
 use super::coverage::{self, Gap};
+use super::effort::Counters;
 use super::filling::Filling;
 use super::plan::{DataPlan, GridPlan, GridTarget, MissingPolicy, Span};
 use super::regrid::Regrid;
 use super::sources;
-use super::state_reader::StateReader;
+use super::state_reader::{RawField, StateReader};
 use super::tracks::Track;
 use super::view::{TrainingView, ValidationView, View};
 use crate::error::{Context, Error, Result};
@@ -37,6 +38,7 @@ pub struct Catalogue {
     fingerprint: String,
     /// Readers that no thread uses at the moment.
     idle: Mutex<Vec<StateReader>>,
+    pub(super) counters: Counters,
 }
 
 /// A channel of the layout.
@@ -80,6 +82,7 @@ impl Catalogue {
             notes,
             fingerprint,
             idle: Mutex::default(),
+            counters: Counters::default(),
         }))
     }
 
@@ -187,12 +190,22 @@ impl Catalogue {
     pub fn read_many(&self, dates: &[ValidTime]) -> Result<Vec<State>> {
         let mut states: Vec<State> =
             dates.iter().map(|&valid| State::missing(self.layout.clone(), valid)).collect();
-        let pop = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut reader = pop().unwrap_or_default();
-        // A reader that failed is dropped with its open files.
-        reader.read(self, &mut states)?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+        self.counters.reading(|| self.with_reader(|reader| reader.read(self, &mut states)))?;
         Ok(states)
+    }
+
+    /// The fields of some dates as the files store them, by date and channel.
+    pub(super) fn read_raw(&self, dates: &[ValidTime]) -> Result<Vec<RawField<'_>>> {
+        self.counters.reading(|| self.with_reader(|reader| reader.read_raw(self, dates)))
+    }
+
+    /// A reader that failed is dropped with its open files.
+    fn with_reader<R>(&self, work: impl FnOnce(&mut StateReader) -> Result<R>) -> Result<R> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = idle().pop().unwrap_or_default();
+        let result = work(&mut reader)?;
+        idle().push(reader);
+        Ok(result)
     }
 
     /// A sentence on the files of which one time step is expensive to read, where there are such.

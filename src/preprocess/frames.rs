@@ -4,13 +4,19 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::effort::{Counters, Effort};
 use super::filling::Filling;
 use super::inputs::Inputs;
-use super::loader::{Batch, Request};
+use super::loader::{Batch, Input, Request};
 use super::normalizer::Normalizer;
 use super::plan::MissingPolicy;
+use super::raw::RawBatch;
+use super::state_reader::RawField;
 use super::view::View;
+use crate::climatology::Climatology;
 use crate::error::{Error, Result};
+use crate::field::State;
+use crate::grid::Grid;
 use crate::time::{InitTime, LeadTime, ValidTime};
 
 /// The frames of a view.
@@ -58,6 +64,19 @@ impl Frames {
         &self.times
     }
 
+    pub fn grid(&self) -> &Grid {
+        &self.view.layout().grid
+    }
+
+    /// What preparing batches has cost so far.
+    pub fn effort(&self) -> Effort {
+        self.counters().total()
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.view.catalogue().counters
+    }
+
     pub fn step(&self) -> LeadTime {
         self.view.catalogue().step()
     }
@@ -101,8 +120,9 @@ impl Frames {
         out: impl IndexedParallelIterator<Item = &'a mut [f32]>,
     ) -> Result<()> {
         let states = self.filling().read_many(dates)?;
+        let normalize = |(state, out): (&State, &mut [f32])| self.normalizer.normalize(state, out);
         let results: Vec<Result<()>> =
-            states.par_iter().zip(out).map(|(state, out)| self.normalizer.normalize(state, out)).collect();
+            self.counters().preparing(|| states.par_iter().zip(out).map(normalize).collect());
         results.into_iter().collect()
     }
 
@@ -128,21 +148,19 @@ impl Frames {
                 let at = self.index(valid)? * out.len();
                 out.copy_from_slice(&kept.forcings[at..at + out.len()]);
             }
-            None => self.inputs.forcings(valid, self.step(), out),
+            None => self.counters().preparing(|| self.inputs.forcings(valid, self.step(), out)),
         }
         Ok(())
     }
 
     /// Prepares a batch.
     pub(super) fn batch(&self, request: &Request) -> Result<Batch> {
-        let Request { starts, batch, input_frames, length } = request;
+        let Request { batch, length, .. } = request;
         let (values, forcing_values) = (self.values(), self.forcing_values());
         let mut frames = vec![0.0; length * batch * values];
         let mut forcings = vec![0.0; (length - 1) * batch * forcing_values];
         for window in 0..*batch {
-            let start = starts[window.min(starts.len() - 1)];
-            let dates: Vec<ValidTime> =
-                (0..*length).map(|frame| start.after(self.step().times(frame))).collect();
+            let dates = self.dates(request, window);
             let places = frames.chunks_exact_mut(values.max(1)).skip(window).step_by(*batch);
             self.window(&dates, places.collect())?;
             for (frame, &valid) in dates[..length - 1].iter().enumerate() {
@@ -150,16 +168,68 @@ impl Frames {
                 self.forcing(valid, &mut forcings[at * forcing_values..(at + 1) * forcing_values])?;
             }
         }
-        let init = (0..*batch).map(|window| {
-            let start = starts[window.min(starts.len() - 1)];
-            InitTime(start.after(self.step().times(input_frames - 1)))
-        });
-        Ok(Batch {
-            frames,
-            forcings,
-            mask: self.normalizer.shared_mask(),
-            init: init.collect(),
-            samples: starts.len(),
+        let mut mask = self.normalizer.shared_mask();
+        if request.turn > 0 {
+            let (_, columns, channels) = self.view.layout().shape();
+            turn_columns(&mut frames, columns, channels, request.turn);
+            turn_columns(&mut forcings, columns, self.inputs.forcing_names().len(), request.turn);
+            if let Some(mask) = &mut mask {
+                turn_columns(Arc::make_mut(mask), columns, channels, request.turn);
+            }
+        }
+        let samples = request.starts.len();
+        Ok(Batch { frames, forcings, mask, init: self.init(request), turn: request.turn, samples })
+    }
+
+    /// Prepares a batch as far as the device does not.
+    pub(super) fn input(&self, request: &Request) -> Result<Input> {
+        if !self.can_be_raw() {
+            return self.batch(request).map(Input::Ready);
+        }
+        let Request { batch, length, turn, .. } = *request;
+        let catalogue = self.view.catalogue();
+        let (mut fields, mut valid) = (Vec::new(), vec![None; length * batch]);
+        for window in 0..batch {
+            let dates = self.dates(request, window);
+            let read = self.view.read_raw(&dates)?;
+            fields.extend(read.into_iter().map(|f| RawField { date: f.date * batch + window, ..f }));
+            dates.iter().enumerate().for_each(|(frame, &date)| valid[frame * batch + window] = Some(date));
+        }
+        // Stable: what is added up stays in its order.
+        fields.sort_by_key(|field| (field.date, field.channel));
+        let valid: Vec<ValidTime> = valid.into_iter().flatten().collect();
+        self.counters().preparing(|| {
+            let raw = RawBatch::new(catalogue, &self.normalizer, request, &valid, fields)?;
+            let steps = &valid[..(length - 1) * batch];
+            let moments = steps.iter().map(|&from| self.inputs.moment(from, self.step(), turn)).collect();
+            Ok(Input::Raw(raw.with_moments(moments, self.init(request))))
         })
+    }
+
+    /// Whether a device can do what there is to do: see [`raw`](super::raw).
+    fn can_be_raw(&self) -> bool {
+        let is_window = matches!(self.normalizer.climatology(), Some(Climatology::Window(_)));
+        let bridges = self.view.catalogue().missing() == MissingPolicy::Interpolate;
+        self.kept.is_none() && !is_window && !bridges
+    }
+
+    /// The dates of a window; windows beyond the last repeat it.
+    fn dates(&self, request: &Request, window: usize) -> Vec<ValidTime> {
+        let start = request.starts[window.min(request.starts.len() - 1)];
+        (0..request.length).map(|frame| start.after(self.step().times(frame))).collect()
+    }
+
+    /// The date of the last input frame of each window.
+    fn init(&self, request: &Request) -> Vec<InitTime> {
+        let last = request.input_frames - 1;
+        (0..request.batch).map(|window| InitTime(self.dates(request, window)[last])).collect()
+    }
+}
+
+/// Turns fields `[.., lon, channel]`: column i becomes what column `i + turn` was.
+pub fn turn_columns(fields: &mut [f32], columns: usize, channels: usize, turn: u32) {
+    let row = columns * channels;
+    if row > 0 {
+        fields.chunks_exact_mut(row).for_each(|row| row.rotate_left(turn as usize * channels));
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::solar;
 use super::statics::StaticPlan;
 use crate::constants::SOLAR_CONSTANT;
+use crate::device::Moment;
 use crate::error::{Error, Result};
 use crate::field::Layout;
 use crate::io::checkpoint::{Tensor, Tensors};
@@ -49,6 +50,9 @@ struct Card {
     statics: Vec<String>,
     forcings: Vec<Forcing>,
 }
+
+/// What solar radiation is counted in [W m⁻²].
+pub(super) const SOLAR_UNIT: f32 = SOLAR_CONSTANT as f32;
 
 const STATICS: &str = "inputs.statics";
 
@@ -101,37 +105,51 @@ impl Inputs {
         if channels == 0 {
             return;
         }
-        let grid = &self.layout.grid;
-        let until = from.after(step);
-        let mut channel = 0;
-        for &forcing in &self.card.forcings {
-            match forcing {
-                Forcing::Solar => {
-                    let mut radiation = vec![0.0; grid.points()];
-                    solar::mean_radiation(grid, from, step, &mut radiation);
-                    for (out, r) in out.chunks_mut(channels).zip(radiation) {
-                        out[channel] = r / SOLAR_CONSTANT as f32;
-                    }
-                }
-                Forcing::DayOfYear => {
-                    let (sin, cos) = (TAU * until.year_fraction()).sin_cos();
-                    for out in out.chunks_mut(channels) {
-                        out[channel..channel + 2].copy_from_slice(&[sin as f32, cos as f32]);
-                    }
-                }
-                Forcing::LocalTime => {
-                    let columns = grid.longitude.iter().map(|x| {
-                        let (sin, cos) = (TAU * (until.hour() / 24.0 + x / 360.0)).sin_cos();
-                        [sin as f32, cos as f32]
-                    });
-                    let columns: Vec<[f32; 2]> = columns.collect();
-                    for (i, out) in out.chunks_mut(channels).enumerate() {
-                        out[channel..channel + 2].copy_from_slice(&columns[i % columns.len()]);
-                    }
-                }
+        let by_column = self.by_column(from, step);
+        out.chunks_mut(by_column.len()).for_each(|row| row.copy_from_slice(&by_column));
+        if let Some(channel) = self.solar_channel() {
+            let mut radiation = vec![0.0; self.layout.grid.points()];
+            solar::mean_radiation(&self.layout.grid, from, step, &mut radiation);
+            for (out, r) in out.chunks_mut(channels).zip(radiation) {
+                out[channel] = r / SOLAR_UNIT;
             }
-            channel += forcing.channels().len();
         }
+    }
+
+    /// Forcings for a device to make: the same in all rows but for the sun.
+    pub(super) fn moment(&self, from: ValidTime, step: LeadTime, turn: u32) -> Moment {
+        let lights = if self.solar_channel().is_some() { solar::lights(from, step) } else { Vec::new() };
+        Moment { by_column: self.by_column(from, step), lights, turn }
+    }
+
+    /// Which channel holds the sun.
+    pub(super) fn solar_channel(&self) -> Option<usize> {
+        self.card
+            .forcings
+            .iter()
+            .position(|&forcing| forcing == Forcing::Solar)
+            .map(|at| self.card.forcings[..at].iter().map(|forcing| forcing.channels().len()).sum())
+    }
+
+    /// `[lon, forcing]`, with 0 for the sun.
+    fn by_column(&self, from: ValidTime, step: LeadTime) -> Vec<f32> {
+        let until = from.after(step);
+        let mut values = Vec::new();
+        for x in &self.layout.grid.longitude {
+            for forcing in &self.card.forcings {
+                let phase = match forcing {
+                    Forcing::Solar => {
+                        values.push(0.0);
+                        continue;
+                    }
+                    Forcing::DayOfYear => until.year_fraction(),
+                    Forcing::LocalTime => until.hour() / 24.0 + x / 360.0,
+                };
+                let (sin, cos) = (TAU * phase).sin_cos();
+                values.extend([sin as f32, cos as f32]);
+            }
+        }
+        values
     }
 
     /// What a checkpoint keeps besides the tensors.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::effort::Effort;
 use super::frames::Frames;
 use super::inputs::Inputs;
 use super::normalizer::Normalizer;
-use super::prefetch::Prefetch;
+use super::prefetch::{Make, Prefetch};
+use super::raw::RawBatch;
 use super::view::{TrainingView, View};
 use super::windows;
 use crate::error::{Error, Result};
@@ -26,6 +28,9 @@ pub struct LoaderPlan {
     pub threads: usize,
     /// A normalised data set up to this size is kept in memory [bytes].
     pub memory: usize,
+    /// Whether the globe is turned by another angle for each batch: fields, forcings and mask, and whoever uses the
+    /// batch turns the static fields with them. The planet is then the same, only counted from another meridian.
+    pub rotate: bool,
 }
 
 /// Windows of `input_frames + lead_steps` normalised frames.
@@ -39,8 +44,34 @@ pub struct Batch {
     pub mask: Option<Arc<[f32]>>,
     /// Valid time of the last input frame of each window.
     pub init: Vec<InitTime>,
+    /// By how many columns all of it is turned: column i is column `i + turn` of the grid.
+    pub turn: u32,
     /// How many windows count; the rest repeat the last one to fill the batch (only in evaluation).
     pub samples: usize,
+}
+
+/// A batch for a training on any device.
+pub enum Input {
+    Ready(Batch),
+    Raw(RawBatch),
+}
+
+impl Input {
+    /// Valid time of the last input frame of each window.
+    pub fn init(&self) -> &[InitTime] {
+        match self {
+            Self::Ready(batch) => &batch.init,
+            Self::Raw(raw) => &raw.init,
+        }
+    }
+
+    /// By how many columns the globe is turned.
+    pub fn turn(&self) -> u32 {
+        match self {
+            Self::Ready(batch) => batch.turn,
+            Self::Raw(raw) => raw.turn,
+        }
+    }
 }
 
 /// Where a loader stands: the next batch.
@@ -52,7 +83,7 @@ pub struct Position {
 
 /// Endless shuffled batches of the training span. Windows never leave it and never cross a gap. The last windows of an
 /// epoch that do not fill a batch are left out; each epoch leaves out others.
-pub struct Loader {
+pub struct Loader<B = Batch> {
     plan: LoaderPlan,
     frames: Arc<Frames>,
     starts: Vec<ValidTime>,
@@ -62,10 +93,10 @@ pub struct Loader {
     ahead: Position,
     /// The order of the epoch `ahead`.
     order: Option<(u64, Vec<u32>)>,
-    prefetch: Prefetch,
+    prefetch: Prefetch<B>,
 }
 
-impl Loader {
+impl Loader<Batch> {
     pub fn new(
         training: &TrainingView,
         normalizer: Arc<Normalizer>,
@@ -73,9 +104,54 @@ impl Loader {
         plan: &LoaderPlan,
     ) -> Result<Self> {
         let frames = Arc::new(Frames::new(training.view(), normalizer, inputs, plan.memory)?);
+        let maker = frames.clone();
+        Self::of(frames, plan, Arc::new(move |request| maker.batch(request)))
+    }
+}
+
+impl Loader<Input> {
+    /// Batches that the device decodes, where the data allow it.
+    pub fn raw(
+        training: &TrainingView,
+        normalizer: Arc<Normalizer>,
+        inputs: Arc<Inputs>,
+        plan: &LoaderPlan,
+    ) -> Result<Self> {
+        let frames = Arc::new(Frames::new(training.view(), normalizer, inputs, plan.memory)?);
+        let maker = frames.clone();
+        Self::of(frames, plan, Arc::new(move |request| maker.input(request)))
+    }
+
+    /// Batches that the processor has prepared.
+    pub fn ready(
+        training: &TrainingView,
+        normalizer: Arc<Normalizer>,
+        inputs: Arc<Inputs>,
+        plan: &LoaderPlan,
+    ) -> Result<Self> {
+        let frames = Arc::new(Frames::new(training.view(), normalizer, inputs, plan.memory)?);
+        let maker = frames.clone();
+        Self::of(frames, plan, Arc::new(move |request| maker.batch(request).map(Input::Ready)))
+    }
+
+    /// The same batch, prepared by the processor: to find what is wrong with it.
+    pub fn prepared(&self, input: &Input) -> Result<Batch> {
+        match input {
+            Input::Ready(batch) => Ok(batch.clone()),
+            Input::Raw(raw) => self.frames.batch(&raw.request),
+        }
+    }
+}
+
+impl<B: Send + 'static> Loader<B> {
+    fn of(frames: Arc<Frames>, plan: &LoaderPlan, make: Make<B>) -> Result<Self> {
+        if plan.rotate && !frames.grid().is_periodic() {
+            return Err(Error::input("train.augment.rotate: the grid does not go around the globe")
+                .hint("leave it out, or train on a global grid"));
+        }
         let mut loader = Self {
             plan: plan.clone(),
-            prefetch: Prefetch::new(frames.clone(), plan.threads)?,
+            prefetch: Prefetch::new(make, plan.threads)?,
             frames,
             starts: Vec::new(),
             position: Position::default(),
@@ -84,6 +160,11 @@ impl Loader {
         };
         loader.cut()?;
         Ok(loader)
+    }
+
+    /// What preparing batches has cost so far.
+    pub fn effort(&self) -> Effort {
+        self.frames.effort()
     }
 
     /// Windows in all.
@@ -145,8 +226,8 @@ impl Loader {
         self.wrapped(Position { batch: position.batch + 1, ..position })
     }
 
-    /// The first dates of the windows of the batch `ahead`.
-    fn ask(&mut self) -> Vec<ValidTime> {
+    /// The batch `ahead`.
+    fn ask(&mut self) -> Request {
         let Position { epoch, batch } = self.ahead;
         let order = match self.order.take() {
             Some((known, order)) if known == epoch => order,
@@ -155,17 +236,19 @@ impl Loader {
         let from = batch as usize * self.plan.batch;
         let chosen = order[from..from + self.plan.batch].iter().map(|&i| self.starts[i as usize]).collect();
         self.order = Some((epoch, order));
-        chosen
+        let columns = self.frames.grid().columns();
+        let turn = if self.plan.rotate { windows::turn(columns, self.plan.seed, epoch, batch) } else { 0 };
+        Request { turn, ..Request::new(&self.plan, chosen) }
     }
 }
 
-impl Iterator for Loader {
-    type Item = Result<Batch>;
+impl<B: Send + 'static> Iterator for Loader<B> {
+    type Item = Result<B>;
 
-    fn next(&mut self) -> Option<Result<Batch>> {
+    fn next(&mut self) -> Option<Result<B>> {
         while self.prefetch.has_room() {
-            let starts = self.ask();
-            self.prefetch.ask(Request::new(&self.plan, starts));
+            let request = self.ask();
+            self.prefetch.ask(request);
             self.ahead = self.after(self.ahead);
         }
         self.position = self.after(self.position);
@@ -179,7 +262,7 @@ pub struct EvaluationWindows {
     starts: Vec<ValidTime>,
     /// The window that is asked for next.
     ahead: usize,
-    prefetch: Prefetch,
+    prefetch: Prefetch<Batch>,
 }
 
 impl EvaluationWindows {
@@ -207,7 +290,7 @@ impl EvaluationWindows {
             ))
             .hint("use fewer lead steps or a longer span"));
         }
-        let prefetch = Prefetch::new(frames, plan.threads)?;
+        let prefetch = Prefetch::new(Arc::new(move |request| frames.batch(request)), plan.threads)?;
         Ok(Self { plan: plan.clone(), starts, ahead: 0, prefetch })
     }
 
@@ -238,18 +321,21 @@ impl Iterator for EvaluationWindows {
 }
 
 /// A batch to prepare.
+#[derive(Debug, Clone)]
 pub(super) struct Request {
     /// First dates of its windows; fewer than `batch` are filled up with the last.
     pub starts: Vec<ValidTime>,
     pub batch: usize,
     pub input_frames: usize,
     pub length: usize,
+    /// By how many columns the globe is turned.
+    pub turn: u32,
 }
 
 impl Request {
     fn new(plan: &LoaderPlan, starts: Vec<ValidTime>) -> Self {
         let length = plan.input_frames + plan.lead_steps;
-        Self { starts, batch: plan.batch, input_frames: plan.input_frames, length }
+        Self { starts, batch: plan.batch, input_frames: plan.input_frames, length, turn: 0 }
     }
 }
 

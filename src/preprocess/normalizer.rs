@@ -16,6 +16,7 @@ use super::statistics::{Moments, Statistics};
 use super::upright::{Suspect, refuse_turned, suspects};
 use super::view::TrainingView;
 use crate::climatology::{Arrays, Climatology, ClimatologyFit, ClimatologyKind};
+use crate::device::Scaling;
 use crate::error::{Context, Error, Result};
 use crate::field::{Layout, State};
 use crate::io::checkpoint::{Tensor, Tensors};
@@ -160,6 +161,17 @@ impl Normalizer {
         self.mask.as_deref()
     }
 
+    /// For a device: what is done to each channel.
+    pub(super) fn scalings(&self) -> Vec<Scaling> {
+        let of = |s: &Scale| Scaling { epsilon: s.epsilon, mean: s.mean, deviation: s.deviation };
+        self.scales.iter().map(of).collect()
+    }
+
+    /// What is subtracted before the means.
+    pub(super) fn climatology(&self) -> Option<&Climatology> {
+        self.climatology.as_ref()
+    }
+
     pub(super) fn shared_mask(&self) -> Option<Arc<[f32]>> {
         self.mask.clone()
     }
@@ -267,12 +279,7 @@ impl Normalizer {
 
 impl Scale {
     fn transform(self, x: f32) -> f32 {
-        if self.epsilon == 0.0 {
-            return x;
-        }
-        // `max` would turn a missing value into 0.
-        let positive = if x < 0.0 { 0.0 } else { x };
-        (positive / self.epsilon).ln_1p()
+        Scaling { epsilon: self.epsilon, mean: self.mean, deviation: self.deviation }.transform(x)
     }
 
     fn inverse(self, y: f32) -> f32 {

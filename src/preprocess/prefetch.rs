@@ -7,44 +7,45 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
-use super::frames::Frames;
-use super::loader::{Batch, Request};
+use super::loader::Request;
 use crate::error::{Context, Error, Result};
 
-type Job = (Request, Sender<Result<Batch>>);
+type Job<B> = (Request, Sender<Result<B>>);
+/// Prepares a batch.
+pub(super) type Make<B> = Arc<dyn Fn(&Request) -> Result<B> + Send + Sync>;
 
 /// Batches on their way.
-pub struct Prefetch {
-    frames: Arc<Frames>,
+pub struct Prefetch<B> {
+    make: Make<B>,
     /// `None` without threads, and when the threads are to end.
-    jobs: Option<Sender<Job>>,
+    jobs: Option<Sender<Job<B>>>,
     threads: Vec<JoinHandle<()>>,
     /// Answers to come, in order.
-    coming: VecDeque<Coming>,
+    coming: VecDeque<Coming<B>>,
     depth: usize,
 }
 
-enum Coming {
-    FromThread(Receiver<Result<Batch>>),
+enum Coming<B> {
+    FromThread(Receiver<Result<B>>),
     OnDemand(Request),
 }
 
-impl Prefetch {
+impl<B: Send + 'static> Prefetch<B> {
     /// Memory is bounded by the batches on their way: one more than there are threads.
-    pub fn new(frames: Arc<Frames>, threads: usize) -> Result<Self> {
+    pub fn new(make: Make<B>, threads: usize) -> Result<Self> {
         let mut prefetch =
-            Self { frames, jobs: None, threads: Vec::new(), coming: VecDeque::new(), depth: threads + 1 };
+            Self { make, jobs: None, threads: Vec::new(), coming: VecDeque::new(), depth: threads + 1 };
         if threads == 0 {
             return Ok(prefetch);
         }
-        let (sender, receiver) = unbounded::<Job>();
+        let (sender, receiver) = unbounded::<Job<B>>();
         prefetch.jobs = Some(sender);
         for i in 0..threads {
-            let (receiver, frames) = (receiver.clone(), prefetch.frames.clone());
+            let (receiver, make) = (receiver.clone(), prefetch.make.clone());
             let work = move || {
                 for (request, answer) in receiver {
                     // Nobody listens any more after a seek: then the batch is not wanted.
-                    let _ = answer.send(frames.batch(&request));
+                    let _ = answer.send(make(&request));
                 }
             };
             let thread = std::thread::Builder::new().name(format!("loader-{i}")).spawn(work);
@@ -71,9 +72,9 @@ impl Prefetch {
     }
 
     /// The batch that was asked for first; nothing when none was.
-    pub fn take(&mut self) -> Option<Result<Batch>> {
+    pub fn take(&mut self) -> Option<Result<B>> {
         Some(match self.coming.pop_front()? {
-            Coming::OnDemand(request) => self.frames.batch(&request),
+            Coming::OnDemand(request) => (self.make)(&request),
             Coming::FromThread(receiver) => receiver.recv().unwrap_or_else(|_| {
                 Err(Error::run("a thread that loads data ended before its batch was ready"))
             }),
@@ -86,7 +87,7 @@ impl Prefetch {
     }
 }
 
-impl Drop for Prefetch {
+impl<B> Drop for Prefetch<B> {
     fn drop(&mut self) {
         self.jobs = None;
         self.coming.clear();

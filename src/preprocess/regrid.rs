@@ -85,6 +85,11 @@ impl Regrid {
             *out = self.product.value(i, |j| f64::from(source[j])) as f32;
         }
     }
+
+    /// For a device.
+    pub(super) fn product(&self) -> &Sparse {
+        &self.product
+    }
 }
 
 /// Row boundaries, drawn to a pole that the outermost row is next to.

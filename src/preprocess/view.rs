@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::catalogue::Catalogue;
 use super::plan::Span;
+use super::state_reader::RawField;
 use crate::climatology::{Climatology, ClimatologyFit, ClimatologyKind};
 use crate::error::{Error, Result};
 use crate::field::{Layout, State};
@@ -94,17 +95,26 @@ impl View {
 
     /// Reads a state as the files hold it; an error for a date that this view may not see.
     pub fn read(&self, valid: ValidTime) -> Result<State> {
-        if !self.may_read(valid) {
-            return Err(Error::run(format!("{valid} lies outside {} ({})", self.name, self.span)));
-        }
+        self.check(&[valid])?;
         self.catalogue.read(valid)
     }
 
     /// [`read`](Self::read) for several dates; those that follow each other in a file are read together.
     pub fn read_many(&self, dates: &[ValidTime]) -> Result<Vec<State>> {
+        self.check(dates)?;
+        self.catalogue.read_many(dates)
+    }
+
+    /// The fields of several dates as the files store them, by date and channel.
+    pub(super) fn read_raw(&self, dates: &[ValidTime]) -> Result<Vec<RawField<'_>>> {
+        self.check(dates)?;
+        self.catalogue.read_raw(dates)
+    }
+
+    fn check(&self, dates: &[ValidTime]) -> Result<()> {
         match dates.iter().find(|valid| !self.may_read(**valid)) {
             Some(valid) => Err(Error::run(format!("{valid} lies outside {} ({})", self.name, self.span))),
-            None => self.catalogue.read_many(dates),
+            None => Ok(()),
         }
     }
 

@@ -19,6 +19,13 @@ pub fn shuffled(count: usize, seed: u64, epoch: u64) -> Vec<u32> {
     order
 }
 
+/// By how many of `columns` columns the globe is turned for a batch: depends on nothing but seed, epoch and batch.
+pub fn turn(columns: usize, seed: u64, epoch: u64, batch: u64) -> u32 {
+    // Another stream than that of the order.
+    let mut random = SplitMix(SplitMix::new(!seed, epoch).next() ^ batch.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    random.below(columns.max(1) as u64) as u32
+}
+
 /// SplitMix64 (Steele, Lea and Flood 2014, doi:10.1145/2660193.2660195).
 struct SplitMix(u64);
 
@@ -69,6 +76,16 @@ mod tests {
         // First outputs for seed 1234567 as listed by Rosetta Code and java.util.SplittableRandom.
         let mut random = SplitMix(1234567);
         assert_eq!([random.next(), random.next()], [6457827717110365317, 3203168211198807973]);
+    }
+
+    #[test]
+    fn turns_are_uniform_and_always_the_same() {
+        let mut counts = [0; 8];
+        (0..8000).for_each(|batch| counts[turn(8, 1, batch % 5, batch) as usize] += 1);
+        // 1000 each, within five deviations of sqrt(1000 * 7 / 8).
+        assert!(counts.iter().all(|&count: &i32| (count - 1000).abs() < 150), "{counts:?}");
+        assert_eq!(turn(1440, 7, 3, 11), turn(1440, 7, 3, 11));
+        assert_eq!(turn(1, 7, 3, 11), 0);
     }
 
     #[test]

@@ -98,6 +98,7 @@ mod tests {
             forcings: vec![],
             mask: None,
             init: vec![init("2001-01-02"), init("2001-03-04")],
+            turn: 0,
             samples: 2,
         };
         let step = LeadTime::from_hours(24);

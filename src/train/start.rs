@@ -156,6 +156,7 @@ fn loaders(training: &Training<'_>) -> Result<(Loader, EvaluationWindows)> {
         seed: training.plan.seed,
         threads: training.threads,
         memory: training.cache_bytes,
+        rotate: false,
     };
     let (normalizer, inputs) = (&training.normalizer, &training.inputs);
     let loader = Loader::new(training.training, normalizer.clone(), inputs.clone(), &plan)?;
