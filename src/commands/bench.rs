@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::commands::devices::{Choice, Opened};
 use crate::commands::output;
 use crate::device::cpu::{Cpu, Instructions};
 use crate::device::{Device, Real};
@@ -80,6 +81,18 @@ impl Measure {
         Cpu::with_instructions(self.threads, instructions)
     }
 
+    /// The device that was asked for, and its description. Flags about the processor ask for that.
+    fn open<T: Real>(&self, choice: Choice) -> Result<(Box<dyn Device<T>>, Machine)> {
+        if choice == Choice::Cpu || self.threads.is_some() || self.instructions.is_some() {
+            let cpu = self.device::<T>()?;
+            let machine = Machine::of(&cpu);
+            return Ok((Box::new(cpu), machine));
+        }
+        let Opened { device, threads, instructions, gpu } = Opened::new(choice, None)?;
+        let machine = Machine { device: device.describe(), threads, instructions, gpu };
+        Ok((device, machine))
+    }
+
     fn check(&self) -> Result<()> {
         if self.repeats == 0 {
             return Err(Error::input("nothing is measured in 0 repetitions").hint("use --repeats 7"));
@@ -129,6 +142,8 @@ struct Machine {
     device: String,
     threads: usize,
     instructions: String,
+    #[serde(skip)]
+    gpu: bool,
 }
 
 impl Machine {
@@ -137,6 +152,7 @@ impl Machine {
             device: Device::<T>::describe(cpu),
             threads: cpu.threads(),
             instructions: cpu.instructions().to_string(),
+            gpu: false,
         }
     }
 }

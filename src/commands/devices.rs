@@ -48,6 +48,8 @@ pub struct Opened<T: Real> {
     pub threads: usize,
     /// Results are equal bit for bit only with the same ones.
     pub instructions: String,
+    /// Whether it is a GPU.
+    pub gpu: bool,
 }
 
 impl<T: Real> Opened<T> {
@@ -70,7 +72,7 @@ impl<T: Real> Opened<T> {
     fn cpu(threads: Option<usize>) -> Result<Self> {
         let cpu = Cpu::new(threads)?;
         let (threads, instructions) = (cpu.threads(), cpu.instructions().to_string());
-        Ok(Self { device: Box::new(cpu), threads, instructions })
+        Ok(Self { device: Box::new(cpu), threads, instructions, gpu: false })
     }
 
     fn cuda(ordinal: usize, threads: Option<usize>) -> Result<Self> {
@@ -82,7 +84,7 @@ impl<T: Real> Opened<T> {
                 .map_err(|error| Error::run("the number of cores cannot be told").caused_by(error))?
                 .get(),
         };
-        Ok(Self { device: Box::new(cuda), threads, instructions })
+        Ok(Self { device: Box::new(cuda), threads, instructions, gpu: true })
     }
 }
 

@@ -7,12 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::commands::output;
 use crate::commands::progress::Progress;
-use crate::device::cpu::Cpu;
 use crate::error::{Context, Error, Result};
 use crate::field::State;
 use crate::io::atomic::write_whole;
 use crate::io::series_file::{SeriesHead, write_series};
-use crate::shallow_water::{Fields, NatureRun};
+use crate::shallow_water::{Devices, Fields, NatureRun};
 use crate::time::{Calendar, ValidTime};
 use crate::variable::Quantity;
 
@@ -63,9 +62,9 @@ impl NatureRunArgs {
 }
 
 /// Makes the months that are not there yet, and lists all of them.
-pub fn run(args: &NatureRunArgs, folder: &Path, json: bool) -> Result<()> {
+pub fn run(args: &NatureRunArgs, folder: &Path, json: bool, devices: &dyn Devices) -> Result<()> {
     std::fs::create_dir_all(folder).context(|| format!("cannot make the folder {}", folder.display()))?;
-    let mut planet = NatureRun::new(args.model_rows as usize, Box::new(Cpu::new(None)?))?;
+    let mut planet = NatureRun::new(args.model_rows as usize, devices.single()?)?;
     planet.layout(args.average as usize)?;
     let restart = folder.join("restart.json");
     let done = match restart.exists() {

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::climatology::{Climatology, ClimatologyFit};
+use crate::commands::devices::DeviceArgs;
 use crate::commands::forecast_files::{self, Wanted};
-use crate::commands::physics_inputs::{Cpus, later};
+use crate::commands::physics_inputs::{Chosen, later};
 use crate::commands::{inputs, nature_run, physics_case};
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result, chain};
@@ -48,6 +49,8 @@ pub struct Args {
     case: physics_case::CaseArgs,
     #[command(flatten)]
     nature: nature_run::NatureRunArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// Time between the states of a forecast that no configuration describes.
@@ -59,9 +62,10 @@ pub fn run(args: &Args) -> Result<()> {
         None => Config::from_text("", &args.overrides)?,
     };
     let plan = config.physics.plan()?;
+    let chosen = Arc::new(Chosen::new(args.device.device, None));
     if args.nature.is_asked() {
         let folder = args.out.as_deref().ok_or_else(without_folder)?;
-        return nature_run::run(&args.nature, folder, args.json);
+        return nature_run::run(&args.nature, folder, args.json, &*chosen);
     }
     if args.case.is_asked() {
         let (lead, step, folder) = (args.lead, args.step, args.out.as_deref());
@@ -69,6 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
             &args.case,
             &plan,
             &physics_case::Wanted { lead, step, folder, json: args.json },
+            &*chosen,
         );
     }
     let inits = InitTimes::parse(&args.init_time)?;
@@ -81,7 +86,7 @@ pub fn run(args: &Args) -> Result<()> {
     let catalogue = Catalogue::build(&data)?;
     let usual = climatology(&config, &plan, &catalogue)?;
     let layout = catalogue.layout();
-    let devices: Arc<dyn Devices> = Arc::new(Cpus { threads: None });
+    let devices: Arc<dyn Devices> = chosen.clone();
     let mut stepper = PhysicsStepper::new(&plan, layout, step, usual.as_ref(), &devices)?;
     if plan.boundary == Boundary::Driven {
         eprintln!(
@@ -90,7 +95,7 @@ pub fn run(args: &Args) -> Result<()> {
         stepper.drive(later(catalogue.clone(), |_| true));
     }
     let wanted = Wanted { inits, lead, folder, json: args.json };
-    forecast_files::write(&mut stepper, "cpu", &catalogue, &wanted)
+    forecast_files::write(&mut stepper, chosen.describe(), &catalogue, &wanted)
 }
 
 fn without_folder() -> Error {

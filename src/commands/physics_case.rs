@@ -8,7 +8,6 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::commands::output;
-use crate::commands::physics_inputs::Cpus;
 use crate::commands::progress::Progress;
 use crate::constants::DAY_SECONDS;
 use crate::error::{Context, Error, Kind, Result};
@@ -156,7 +155,7 @@ pub struct Wanted<'a> {
     pub json: bool,
 }
 
-pub fn run(args: &CaseArgs, plan: &PhysicsPlan, wanted: &Wanted<'_>) -> Result<()> {
+pub fn run(args: &CaseArgs, plan: &PhysicsPlan, wanted: &Wanted<'_>, devices: &dyn Devices) -> Result<()> {
     let name = args.case.ok_or_else(|| Error::run("no case was named"))?;
     let known = name.known();
     if args.angle != 0.0 && !known.case.tilts() {
@@ -177,7 +176,7 @@ pub fn run(args: &CaseArgs, plan: &PhysicsPlan, wanted: &Wanted<'_>) -> Result<(
         scheme: plan.shallow_water.scheme.unwrap_or(Scheme::RungeKutta4),
         longest_step: plan.time_step.map(|step| step.seconds as f64),
     };
-    let device = Cpus { threads: None }.double()?;
+    let device = devices.double()?;
     let mut run = CaseRun::new(known.case, &settings, step.seconds, device)?;
     let mut file = wanted.folder.map(|folder| CaseFile::create(folder, &run, &known, name, step, steps));
     let mut file = file.take().transpose()?;

@@ -1,27 +1,46 @@
-//! What the models of the physics are given by the edge: processors, and the later analyses of a hindcast.
+//! What the models of the physics are given by the edge: devices, and the later analyses of a hindcast.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::device::Device;
-use crate::device::cpu::Cpu;
+use crate::commands::devices::{Choice, Opened};
+use crate::device::{Device, Real};
 use crate::error::{Error, Result};
 use crate::preprocess::Catalogue;
 use crate::shallow_water::{Devices, Later};
 use crate::time::ValidTime;
 
-/// Every model gets a device of its own, with memory of its own, on the same cores.
-pub struct Cpus {
-    /// Of each; one per core when left out.
-    pub threads: Option<usize>,
+/// Every model gets a device of its own, with memory of its own, on the same cores or the same GPU.
+pub struct Chosen {
+    choice: Choice,
+    threads: Option<usize>,
+    description: OnceLock<String>,
 }
 
-impl Devices for Cpus {
+impl Chosen {
+    /// `threads` are those of each processor; one per core when left out.
+    pub fn new(choice: Choice, threads: Option<usize>) -> Self {
+        Self { choice, threads, description: OnceLock::new() }
+    }
+
+    /// Of the first device that was made; nothing before.
+    pub fn describe(&self) -> &str {
+        self.description.get().map_or("", String::as_str)
+    }
+
+    fn open<T: Real>(&self) -> Result<Box<dyn Device<T>>> {
+        let device = Opened::new(self.choice, self.threads)?.device;
+        self.description.get_or_init(|| device.describe());
+        Ok(device)
+    }
+}
+
+impl Devices for Chosen {
     fn single(&self) -> Result<Box<dyn Device<f32>>> {
-        Ok(Box::new(Cpu::new(self.threads)?))
+        self.open()
     }
 
     fn double(&self) -> Result<Box<dyn Device<f64>>> {
-        Ok(Box::new(Cpu::new(self.threads)?))
+        self.open()
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::climatology::Climatology;
-use crate::commands::physics_inputs::{Cpus, later};
+use crate::commands::devices::Choice;
+use crate::commands::physics_inputs::{Chosen, later};
 use crate::commands::progress::Progress;
 use crate::commands::scoring::{Entrant, Forecaster, Source};
 use crate::commands::verify_data::Wanted;
@@ -66,7 +67,8 @@ impl Contender {
 
     fn stepper(&self, later: Option<Later>) -> Result<PhysicsStepper> {
         let usual = self.climatology.as_deref();
-        let devices: Arc<dyn Devices> = Arc::new(Cpus { threads: Some(1) });
+        // Forecasts from several dates are made side by side, each on a core of its own.
+        let devices: Arc<dyn Devices> = Arc::new(Chosen::new(Choice::Cpu, Some(1)));
         let mut stepper = PhysicsStepper::new(&self.plan, &self.layout, self.step, usual, &devices)?;
         if let Some(later) = later {
             stepper.drive(later);

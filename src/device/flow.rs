@@ -192,6 +192,18 @@ impl RowMeasures {
     }
 }
 
+/// How fast things happen in the cells of a flow, as a time step is held against it:
+/// `by_u |u| + by_v |v| + by_root sqrt(depth + h)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    pub rows: usize,
+    pub columns: usize,
+    pub x: Triple,
+    pub depth: f64,
+    /// `[rows, 3]`: by u, by v, by the root.
+    pub factors: Slot,
+}
+
 /// Damping of the shortest waves: `to -= weight (D4_i x + D4_j x)` in the interior, `D4 = (1, -4, 6, -4, 1)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Biharmonic {

@@ -28,7 +28,7 @@ pub use arena::{ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
 pub use daylight::{Daylight, Light, Moment, light};
 pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
-pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, RowMeasures, Triple};
+pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, Rates, RowMeasures, Triple};
 pub use jacobian::{Jacobian, RowSmoothing};
 pub use leapfrog::Leapfrog;
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
@@ -182,6 +182,8 @@ pub trait Device<T: Real>: Send {
     /// The halos of x are filled.
     fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput);
     fn biharmonic(&mut self, damping: &Biharmonic);
+    /// The largest rate of any cell; infinite where a number is none or a thickness is not positive.
+    fn fastest_rate(&self, rates: &Rates) -> f64;
 
     /// Overwrites x `[rows, columns]` with the solution; x may be `right`.
     fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot);

@@ -151,7 +151,7 @@ impl<T: Real> Advection<T> {
             self.step();
             self.diffuse();
         }
-        Ok(())
+        self.device.finish()
     }
 
     /// The scalars, `[scalar, lat, lon]`.

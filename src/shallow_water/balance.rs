@@ -58,7 +58,7 @@ impl Balance {
     pub fn without_divergence(&mut self, fields: &Fields) -> Result<Fields> {
         let layer = self.dynamics.layer();
         layer.check_fields(fields)?;
-        let potential = self.inverse_laplacian(&self.outflow(&fields.u, &fields.v));
+        let potential = self.inverse_laplacian(&self.outflow(&fields.u, &fields.v))?;
         let (sphere, n) = (&self.dynamics.layer().sphere, self.dynamics.layer().sphere.columns);
         let mut fields = fields.clone();
         for j in 0..sphere.rows {
@@ -82,7 +82,7 @@ impl Balance {
             self.dynamics.flow(&mut *self.device, self.x, &FlowOutput::Rotational(self.rotation));
             let part = |slot| self.dynamics.download_field(&*self.device, slot, 0.0);
             let [tu, tv, kinetic] = [self.rotation.u, self.rotation.v, self.rotation.h].map(part);
-            let head = self.inverse_laplacian(&self.outflow(&tu, &tv));
+            let head = self.inverse_laplacian(&self.outflow(&tu, &tv))?;
             let layer = self.dynamics.layer();
             for (k, h) in fields.h.iter_mut().enumerate() {
                 let bottom = layer.orography.as_ref().map_or(0.0, |b| b[k]);
@@ -110,12 +110,13 @@ impl Balance {
             .collect()
     }
 
-    fn inverse_laplacian(&mut self, right: &[f64]) -> Vec<f64> {
+    fn inverse_laplacian(&mut self, right: &[f64]) -> Result<Vec<f64>> {
         self.device.upload(self.unknown, right);
         self.device.solve_elliptic(&self.poisson, self.unknown, self.unknown);
         let mut solution = vec![0.0; right.len()];
         self.device.download(self.unknown, &mut solution);
-        solution
+        self.device.finish()?;
+        Ok(solution)
     }
 }
 

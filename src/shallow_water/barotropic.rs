@@ -276,7 +276,9 @@ impl<T: Real> Barotropic<T> {
             return Err(not_started());
         }
         self.diagnose();
-        Ok(self.download_psi())
+        let psi = self.download_psi();
+        self.device.finish()?;
+        Ok(psi)
     }
 
     /// `lap psi` [s⁻¹], `[lat, lon]`; on the ring of a box that of the nearest point within.

@@ -22,6 +22,21 @@ pub(super) enum StepLimit {
     Wind,
 }
 
+impl StepLimit {
+    /// What a rate times the step must stay below.
+    pub fn reach(self) -> f64 {
+        match self {
+            Self::Waves(reach) => reach,
+            Self::Wind => 1.0,
+        }
+    }
+
+    /// The longest step [s] for a rate [s⁻¹].
+    pub fn stable_step(self, rate: f64) -> f64 {
+        SAFETY * self.reach() / rate
+    }
+}
+
 /// A shallow layer of fluid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
@@ -122,21 +137,33 @@ impl Layer {
         1200.0 * self.sphere.dp.min(self.sphere.dl).to_degrees() / 2.8125
     }
 
-    /// How fast the fastest thing in a cell happens [s⁻¹], which times the step must stay below the second number.
-    fn rate(&self, limit: StepLimit, k: usize, fields: &Fields) -> (f64, f64) {
-        let j = (k / self.sphere.columns) as isize;
-        let (u, v, dx) = (fields.u[k].abs(), fields.v[k].abs(), self.width(j));
+    /// What `|u|`, `|v|` and the root of the depth count for in [`rate`](Self::rate), in row j.
+    pub(super) fn rate_factors(&self, limit: StepLimit, j: isize) -> [f64; 3] {
+        let (dx, dy) = (self.width(j), self.sphere.dy());
         match limit {
-            StepLimit::Waves(reach) => {
-                (self.wave_rate(dx, fields.h[k]) + u / dx + v / self.sphere.dy(), reach)
-            }
+            StepLimit::Waves(_) => [1.0 / dx, 1.0 / dy, self.wave_rate(dx, 1.0)],
             // A filtered row passes waves of as little as half the width of the first one, as centred differences see them.
-            // Inertial oscillations are explicit too, but no wind carries them.
-            StepLimit::Wind => {
-                let dx = self.sphere.dxu(j).max(dx / 2.0);
-                ((u / dx + v / self.sphere.dy()).max(self.coriolis[k].abs()), 1.0)
-            }
+            StepLimit::Wind => [1.0 / self.sphere.dxu(j).max(dx / 2.0), 1.0 / dy, 0.0],
         }
+    }
+
+    /// The rate of what is as fast in any flow, at a corner [s⁻¹]: inertial oscillations are explicit too, but no wind
+    /// carries them.
+    fn steady_rate(&self, limit: StepLimit, k: usize) -> f64 {
+        if limit == StepLimit::Wind { self.coriolis[k].abs() } else { 0.0 }
+    }
+
+    /// The largest of them.
+    pub(super) fn largest_steady_rate(&self, limit: StepLimit) -> f64 {
+        let cells = self.sphere.rows * self.sphere.columns;
+        (0..cells).map(|k| self.steady_rate(limit, k)).fold(0.0, f64::max)
+    }
+
+    /// How fast the fastest thing in a cell happens [s⁻¹], which times the step must stay below the limit's reach.
+    fn rate(&self, limit: StepLimit, k: usize, fields: &Fields) -> f64 {
+        let [by_u, by_v, by_root] = self.rate_factors(limit, (k / self.sphere.columns) as isize);
+        let rate = by_u * fields.u[k].abs() + by_v * fields.v[k].abs() + by_root * fields.h[k].sqrt();
+        rate.max(self.steady_rate(limit, k))
     }
 
     fn wave_rate(&self, dx: f64, depth: f64) -> f64 {
@@ -165,10 +192,9 @@ impl Layer {
         if let Some(k) = fields.h.iter().position(|&h| h <= 0.0) {
             return Err(stop(format!("h is {:.1} m", fields.h[k]), k, moment.stable));
         }
-        let (mut fastest, mut at, mut reach) = (0.0, 0, 0.0);
+        let (mut fastest, mut at, reach) = (0.0, 0, limit.reach());
         for k in 0..fields.h.len() {
-            let rate;
-            (rate, reach) = self.rate(limit, k, fields);
+            let rate = self.rate(limit, k, fields);
             if rate > fastest {
                 (fastest, at) = (rate, k);
             }
@@ -178,9 +204,9 @@ impl Layer {
             let courant = fastest * moment.dt / reach;
             let what =
                 format!("the step is {courant:.2} of its limit for u {u:.0}, v {v:.0} m/s and h {h:.0} m");
-            return Err(stop(what, at, SAFETY * reach / fastest));
+            return Err(stop(what, at, limit.stable_step(fastest)));
         }
-        Ok(SAFETY * reach / fastest)
+        Ok(limit.stable_step(fastest))
     }
 
     /// Measures of row j, which may lie in the halo: there those of the nearest row.

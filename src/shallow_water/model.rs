@@ -6,7 +6,7 @@ use super::layer::{Moment, RUNGE_KUTTA_LIMIT, StepLimit};
 use super::nest::{Driving, Nest};
 use super::semi_implicit::SemiImplicit;
 use super::{Fields, Layer};
-use crate::device::{ArenaPlan, Device, Real, Triple};
+use crate::device::{ArenaPlan, Device, Rates, Real, Slot, Triple};
 use crate::error::{Error, Result};
 
 /// One layer of fluid in motion.
@@ -14,6 +14,10 @@ pub struct ShallowWater<T: Real> {
     device: Box<dyn Device<T>>,
     dynamics: Dynamics,
     scheme: Scheme,
+    /// `[rows, 3]`: see [`Rates`].
+    rate_factors: Slot,
+    /// The rate [s⁻¹] of what is as fast in any flow.
+    steady_rate: f64,
     moment: Moment,
 }
 
@@ -96,18 +100,24 @@ impl<T: Real> ShallowWater<T> {
         let mut arena = ArenaPlan::default();
         let dynamics = Dynamics::plan(layer, &mut arena)?;
         let scheme = plan(&dynamics, &mut arena)?;
+        let rate_factors = arena.slot(3 * dynamics.layer().sphere.rows);
         device.allocate(&arena)?;
         dynamics.prepare(&mut *device);
         match &scheme {
             Scheme::RungeKutta(scheme) => scheme.prepare(&mut *device, &dynamics),
             Scheme::SemiImplicit(scheme) => scheme.prepare(&mut *device),
         }
-        let layer = dynamics.layer();
-        let stable = match scheme.limit() {
+        let (layer, limit) = (dynamics.layer(), scheme.limit());
+        let rows = 0..layer.sphere.rows as isize;
+        let factors: Vec<T> = rows.flat_map(|j| layer.rate_factors(limit, j)).map(T::of).collect();
+        device.upload(rate_factors, &factors);
+        let steady_rate = layer.largest_steady_rate(limit);
+        let stable = match limit {
             StepLimit::Waves(reach) => layer.longest_step(reach, layer.depth),
             StepLimit::Wind => layer.semi_implicit_step(),
         };
-        Ok(Self { device, dynamics, scheme, moment: Moment { step: 0, time: 0.0, dt, stable } })
+        let moment = Moment { step: 0, time: 0.0, dt, stable };
+        Ok(Self { device, dynamics, scheme, rate_factors, steady_rate, moment })
     }
 
     /// Starts from `fields` at time 0.
@@ -118,7 +128,8 @@ impl<T: Real> ShallowWater<T> {
             Scheme::SemiImplicit(scheme) => scheme.restart(),
         }
         self.moment = Moment { step: 0, time: 0.0, ..self.moment };
-        self.look(fields)
+        self.device.finish()?;
+        self.examine(fields)
     }
 
     /// Takes `steps` steps. Every few of them the state is looked at: a value that is no number, a dry cell or a step that
@@ -127,10 +138,10 @@ impl<T: Real> ShallowWater<T> {
         for _ in 0..steps {
             self.step()?;
             if self.moment.step.is_multiple_of(Self::LOOK_EVERY) {
-                self.look(&self.fields())?;
+                self.look()?;
             }
         }
-        Ok(())
+        self.device.finish()
     }
 
     pub fn fields(&self) -> Fields {
@@ -154,7 +165,26 @@ impl<T: Real> ShallowWater<T> {
         &*self.device
     }
 
-    fn look(&mut self, fields: &Fields) -> Result<()> {
+    /// Asks the device for the fastest rate alone, and looks closer where that is too fast.
+    fn look(&mut self) -> Result<()> {
+        let (layer, limit) = (self.dynamics.layer(), self.scheme.limit());
+        let rates = Rates {
+            rows: layer.sphere.rows,
+            columns: layer.sphere.columns,
+            x: self.scheme.state(),
+            depth: layer.depth,
+            factors: self.rate_factors,
+        };
+        let fastest = self.device.fastest_rate(&rates).max(self.steady_rate);
+        if fastest * self.moment.dt > limit.reach() {
+            self.device.finish()?;
+            return self.examine(&self.fields());
+        }
+        self.moment.stable = limit.stable_step(fastest);
+        Ok(())
+    }
+
+    fn examine(&mut self, fields: &Fields) -> Result<()> {
         self.moment.stable = self.dynamics.layer().inspect(fields, &self.moment, self.scheme.limit())?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Machine, Measure, Times, numbers, peak_memory, print};
-use crate::commands::devices::{Choice, DeviceArgs, Opened};
+use crate::commands::devices::DeviceArgs;
 use crate::device::{AdamW, ArenaPlan, Device, Edge, Loss, Slot};
 use crate::error::{Error, Result};
 use crate::model::{Architecture, GATES, Geometry, Network, Purpose};
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     for config in CONFIGS.iter().filter(|c| args.config.is_empty() || args.config.iter().any(|n| n == c.name))
     {
-        let (mut opened, machine) = args.open()?;
+        let (mut opened, machine) = measure.open::<f32>(args.device.device)?;
         let device = &mut *opened;
         let training = Training::plan(config, device)?;
         let train = measure.times(|| training.step(device))?;
@@ -155,24 +155,6 @@ pub fn run(args: &Args) -> Result<()> {
         print(measure, &row, &sentence)?;
     }
     Ok(())
-}
-
-impl Args {
-    /// The device that was asked for, and its description.
-    fn open(&self) -> Result<(Box<dyn Device<f32>>, Machine)> {
-        // Flags about the processor ask for it.
-        if self.device.device == Choice::Cpu
-            || self.measure.threads.is_some()
-            || self.measure.instructions.is_some()
-        {
-            let cpu = self.measure.device::<f32>()?;
-            let machine = Machine::of(&cpu);
-            return Ok((Box::new(cpu), machine));
-        }
-        let Opened { device, threads, instructions } = Opened::new(self.device.device, None)?;
-        let machine = Machine { device: device.describe(), threads, instructions };
-        Ok((device, machine))
-    }
 }
 
 impl Config {

@@ -5,6 +5,8 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::{Machine, Measure, Times, print};
+use crate::commands::devices::{Choice, DeviceArgs};
+use crate::device::{ArenaPlan, Device};
 use crate::error::Result;
 use crate::shallow_water::{Case, RUNGE_KUTTA_LIMIT, ShallowWater, dividing_step};
 
@@ -13,6 +15,8 @@ pub struct Args {
     /// Rows of the grids; twice as many columns.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [32, 64, 128, 256, 720])]
     rows: Vec<usize>,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     measure: Measure,
 }
@@ -27,7 +31,7 @@ struct Row<'a> {
     step_milliseconds: Times,
     /// Simulated years per day of this machine.
     years_per_day: f64,
-    /// Millions per second and thread.
+    /// Millions per second; of the processor, and thread.
     cell_stages: f64,
     /// What an explicit step must move, [GB s⁻¹].
     traffic: Option<f64>,
@@ -50,22 +54,22 @@ const NUMBERS: f64 = 51.0;
 pub fn run(args: &Args) -> Result<()> {
     let measure = &args.measure;
     measure.check()?;
-    let threads = measure.device::<f32>()?.threads();
-    let copy = copy_rate(threads);
+    let (mut device, machine) = measure.open::<f32>(args.device.device)?;
+    let copy = if machine.gpu { copy_rate_of(&mut *device)? } else { copy_rate(machine.threads) };
+    drop(device);
     for &rows in &args.rows {
         for scheme in [Scheme::RungeKutta, Scheme::SemiImplicit] {
-            of_grid(measure, rows, scheme, copy)?;
+            of_grid(measure, args.device.device, rows, scheme, copy)?;
         }
     }
     Ok(())
 }
 
-fn of_grid(measure: &Measure, rows: usize, scheme: Scheme, copy: f64) -> Result<()> {
+fn of_grid(measure: &Measure, choice: Choice, rows: usize, scheme: Scheme, copy: f64) -> Result<()> {
     let Case { layer, fields } = Case::rossby_haurwitz(rows, 2 * rows)?;
     let deepest = fields.h.iter().copied().fold(0.0, f64::max);
-    let device = measure.device::<f32>()?;
-    let (machine, threads) = (Machine::of(&device), device.threads());
-    let device = Box::new(device);
+    let (device, machine) = measure.open::<f32>(choice)?;
+    let (threads, of_what) = if machine.gpu { (1, "") } else { (machine.threads, " and core") };
     let (name, evaluations, dt) = match scheme {
         Scheme::RungeKutta => ("Runge-Kutta", 4.0, layer.longest_step(RUNGE_KUTTA_LIMIT, deepest)),
         Scheme::SemiImplicit => ("semi-implicit", 1.0, layer.semi_implicit_step()),
@@ -99,11 +103,30 @@ fn of_grid(measure: &Measure, rows: usize, scheme: Scheme, copy: f64) -> Result<
         format!(", {traffic:.1} of {copy:.1} GB/s ({:.0} %)", 100.0 * traffic / copy)
     });
     let sentence = format!(
-        "{rows:4} x {:4} {name:13} {dt:6.1} s in {:9.3} ms ({:.3} to {:.3}) {:9.1} years/day {:5.0} million cell-stages/s \
-         and core{share}, {}",
+        "{rows:4} x {:4} {name:13} {dt:6.1} s in {:9.3} ms ({:.3} to {:.3}) {:9.1} years/day {:5.0} million \
+         cell-stages/s{of_what}{share}, {}",
         row.columns, times.median, times.min, times.max, row.years_per_day, row.cell_stages, machine.device,
     );
     print(measure, &row, &sentence)
+}
+
+/// What a GPU's own copy reads and writes [GB s⁻¹], in larger arrays than its caches hold: the best of five.
+fn copy_rate_of(device: &mut dyn Device<f32>) -> Result<f64> {
+    /// 512 MiB.
+    const NUMBERS: usize = 128 << 20;
+    const COPIES: usize = 8;
+    let mut plan = ArenaPlan::default();
+    let [from, to] = [(); 2].map(|()| plan.slot(NUMBERS));
+    device.allocate(&plan)?;
+    device.finish()?;
+    let mut best = f64::INFINITY;
+    for _ in 0..5 {
+        let start = Instant::now();
+        (0..COPIES).for_each(|_| device.copy(from, to));
+        device.finish()?;
+        best = best.min(start.elapsed().as_secs_f64() / COPIES as f64);
+    }
+    Ok((2 * NUMBERS * size_of::<f32>()) as f64 / best / 1e9)
 }
 
 /// What a plain copy on `threads` threads reads and writes [GB s⁻¹]: the best of five.

@@ -186,7 +186,7 @@ fn compare<T: Checked>(
         (Ok(exact), Ok(found)) => {
             for (exact, found) in exact.iter().zip(&found) {
                 let error = difference(&exact.values, &found.values);
-                let tolerance = exact.roundings * precision.rounding;
+                let tolerance = found.roundings * precision.rounding;
                 if error / tolerance >= outcome.error / outcome.tolerance {
                     (outcome.error, outcome.tolerance) = (error, tolerance);
                 }

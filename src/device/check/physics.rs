@@ -2,8 +2,8 @@
 
 use super::super::{
     ArenaPlan, Biharmonic, Coefficients, Departures, Edge, Edges, Elliptic, Ends, Filter, Flow, FlowOutput,
-    FluxForm, HALO, Image, Interpolation, Jacobian, Lattice, Leapfrog, Real, RowMeasures, RowSmoothing,
-    Smoothing, Sum, Term, Triple, Write,
+    FluxForm, HALO, Image, Interpolation, Jacobian, Lattice, Leapfrog, Rates, Real, RowMeasures,
+    RowSmoothing, Smoothing, Sum, Term, Triple, Write,
 };
 use super::{Bench, Case, case};
 use crate::error::Result;
@@ -14,6 +14,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!(flow: flow_of_every_output),
         case!(flow: flow_of_wide_rows),
         case!(biharmonic),
+        case!(fastest_rate),
         case!(solve_elliptic),
         case!(solve_elliptic: solve_elliptic_of_grids),
         case!(solve_elliptic: solve_elliptic_of_wide_rows),
@@ -170,6 +171,26 @@ fn biharmonic<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
             // Of 32 of the largest x, times the weight.
             bench.compare(to, 8.0);
         }
+    }
+    Ok(())
+}
+
+fn fastest_rate<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    for [rows, columns] in SHAPES {
+        let len = (rows + 2 * HALO) * (columns + 2 * HALO);
+        let [u, v, h, factors] = bench.slots([len, len, len, 3 * rows])?;
+        let cell = (rows + HALO) * (columns + 2 * HALO) - HALO - 1;
+        let mut rates = Rates { rows, columns, x: Triple { u, v, h }, depth: 1.5, factors };
+        let mut values = vec![bench.device.fastest_rate(&rates)];
+        // Halos are not looked at, cells are.
+        bench.upload(u.part(0, 1), &[f64::NAN]);
+        values.push(bench.device.fastest_rate(&rates));
+        bench.upload(v.part(cell, 1), &[f64::NAN]);
+        values.push(f64::from(u8::from(bench.device.fastest_rate(&rates) == f64::INFINITY)));
+        bench.upload(v.part(cell, 1), &[0.0]);
+        rates.depth = 0.0;
+        values.push(f64::from(u8::from(bench.device.fastest_rate(&rates) == f64::INFINITY)));
+        bench.compare_values(values, 8.0);
     }
     Ok(())
 }

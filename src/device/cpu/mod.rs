@@ -22,6 +22,7 @@ mod naive;
 mod optimiser;
 mod prepared;
 mod product;
+mod rates;
 mod simd;
 mod smoothing;
 mod storage;
@@ -37,7 +38,7 @@ pub use instructions::Instructions;
 use super::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode, Departures,
     Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss,
-    Placement, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
+    Placement, Rates, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -318,6 +319,11 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn biharmonic(&mut self, damping: &Biharmonic) {
         let ([x], [to]) = self.arena.views([damping.x], [damping.to]);
         biharmonic::biharmonic(&self.threads, self.instructions, damping, x, to);
+    }
+
+    fn fastest_rate(&self, rates: &Rates) -> f64 {
+        let reads = [rates.x.u, rates.x.v, rates.x.h, rates.factors].map(|slot| self.arena.read(slot));
+        rates::fastest_rate(&self.threads, self.instructions, rates, reads)
     }
 
     fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot) {

@@ -80,9 +80,14 @@ pub(super) fn sum_of_squares<T: Real>(cuda: &Cuda<T>, x: Slot) -> Result<f64> {
     let first = sum + size_of::<f64>() as u64;
     cuda.kernel("sum_of_squares_parts").slot(x).address(first).long(n).run(Grid::blocks(parts))?;
     cuda.kernel("sum_of_parts").address(first).address(sum).int(parts).run(Grid::blocks(1))?;
+    number_at(cuda, sum)
+}
+
+/// Waits for a number in double precision that kernels have put into scratch memory.
+pub(super) fn number_at<T: Real>(cuda: &Cuda<T>, address: u64) -> Result<f64> {
     let mut values = [0.0_f64];
-    // SAFETY: scratch memory of this context, which holds the sum; the value is borrowed until it is there.
-    unsafe { result::memcpy_dtoh_async(&mut values, sum, cuda.gpu.stream.cu_stream()) }
+    // SAFETY: the callers' scratch memory of this context; the value is borrowed until it is there.
+    unsafe { result::memcpy_dtoh_async(&mut values, address, cuda.gpu.stream.cu_stream()) }
         .call("cuMemcpyDtoHAsync")?;
     cuda.gpu.synchronize()?;
     Ok(values[0])

@@ -1,10 +1,12 @@
-//! The flow of a shallow layer: one pass over all cells, and one over the rows that are smoothed.
+//! The flow of a shallow layer: one pass over all cells, and one over the rows that are smoothed; and what is asked of a
+//! state between steps.
 
-use super::super::{Flow, FlowOutput, FluxForm, HALO, Real, RowMeasures, Slot, Triple, Write};
+use super::super::{Flow, FlowOutput, FluxForm, HALO, Rates, Real, RowMeasures, Slot, Triple, Write};
 use super::Cuda;
+use super::elementary::number_at;
 use super::memory::check_disjoint;
 use super::modules::Grid;
-use super::rows::{Lines, smoothed_bytes};
+use super::rows::{Lines, smoothed_bytes, width};
 use crate::error::Result;
 
 /// Columns of a strip, which a warp walks along.
@@ -114,4 +116,18 @@ pub(super) fn flow<T: Real>(cuda: &Cuda<T>, flow: &Flow, x: Triple, output: &Flo
     }
     launch = launch.address(work).int(rows).int(columns).int(parts.mode).real(parts.a).real(parts.b);
     launch.run(lines.grid)
+}
+
+pub(super) fn fastest_rate<T: Real>(cuda: &Cuda<T>, rates: &Rates) -> Result<f64> {
+    let Rates { rows, columns, x, depth, factors } = *rates;
+    let len = (rows + 2 * HALO) * width(columns);
+    assert!(slots(x).iter().all(|x| x.len() == len), "fields of {rows} x {columns} cells");
+    assert_eq!(factors.len(), 3 * rows, "three factors for each row");
+    // One for each row behind the result.
+    let all = cuda.scratch((1 + rows) * size_of::<f64>())?;
+    let parts = all + size_of::<f64>() as u64;
+    let launch = cuda.kernel("rate_parts").slot(x.u).slot(x.v).slot(x.h).slot(factors).address(parts);
+    launch.int(columns).real(depth).real(f64::INFINITY).run(Grid::blocks(rows))?;
+    cuda.kernel("rate_of_parts").address(parts).address(all).int(rows).run(Grid::blocks(1))?;
+    number_at(cuda, all)
 }

@@ -42,7 +42,7 @@ use std::cell::RefCell;
 use super::{
     Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Placement, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
+    Loss, Placement, Rates, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
 };
 use crate::error::{Error, Result};
 use beside::Side;
@@ -276,6 +276,10 @@ impl<T: Real> Device<T> for Cuda<T> {
 
     fn biharmonic(&mut self, damping: &Biharmonic) {
         self.attempt(|cuda| stencils::biharmonic(cuda, damping));
+    }
+
+    fn fastest_rate(&self, rates: &Rates) -> f64 {
+        self.attempt(|cuda| flow::fastest_rate(cuda, rates)).unwrap_or(f64::INFINITY)
     }
 
     fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot) {

@@ -29,6 +29,7 @@ pub const ALL: &[Source] = &[
     source!("loss.cu"),
     source!("optimiser.cu"),
     source!("flow.cu"),
+    source!("rates.cu"),
     source!("rows.cu"),
     source!("stencils.cu"),
     source!("waves.cu"),

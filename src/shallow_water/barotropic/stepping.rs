@@ -165,6 +165,7 @@ impl<T: Real> Barotropic<T> {
     pub(super) fn inspect(&mut self, dt: f64) -> Result<()> {
         self.diagnose();
         let psi = self.download_psi();
+        self.device.finish()?;
         let [u, v] = self.inversion.winds(&psi);
         let (mut fastest, mut at) = (0.0, 0);
         for (k, (u, v)) in u.iter().zip(&v).enumerate() {
@@ -188,6 +189,7 @@ impl<T: Real> Barotropic<T> {
         if self.device.sum_of_squares(self.slots.q).is_finite() {
             return Ok(());
         }
+        self.device.finish()?;
         let mut q = vec![T::default(); self.slots.q.len()];
         self.device.download(self.slots.q, &mut q);
         let wrong = |value: &T| !value.wide().is_finite();
