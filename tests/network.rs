@@ -276,3 +276,39 @@ fn the_loss_ignores_masked_points_and_is_linear_beyond_the_huber_width() {
     device.loss(&Loss { huber: None, ..loss });
     assert_eq!(download(&device, values), [0.5 * (2.0 + 0.25 + 18.0), 9.0]);
 }
+
+#[test]
+fn only_patches_tell_a_turned_globe_from_another() {
+    /// Predictions where everything that the network sees is turned by so many columns.
+    fn predictions(architecture: &Architecture, turn: usize) -> Vec<f64> {
+        let (mut plan, geometry) = (ArenaPlan::default(), geometry());
+        let network =
+            Network::<f64>::plan(&mut plan, architecture, &geometry, BATCH, LEADS, Purpose::Train).unwrap();
+        let device = &mut Cpu::<f64>::new(Some(1)).unwrap();
+        device.allocate(&plan).unwrap();
+        network.prepare(device);
+        network.initialise(device, 3);
+        let slots = network.slots();
+        let channels = [architecture.prognostic, architecture.forcings, architecture.statics];
+        let inputs = [slots.frames, slots.forcings, slots.statics].into_iter().zip(channels);
+        for (seed, (slot, channels)) in inputs.enumerate() {
+            let mut values = noise(slot.len(), seed as u64);
+            turn_rows(&mut values, geometry.columns * channels, turn * channels);
+            upload(device, slot, &values);
+        }
+        network.forward(device, LEADS);
+        let mut predictions = download(device, slots.predictions);
+        turn_rows(&mut predictions, geometry.columns * channels[0], (geometry.columns - turn) * channels[0]);
+        predictions
+    }
+    fn turn_rows(values: &mut [f64], row: usize, by: usize) {
+        values.chunks_exact_mut(row).for_each(|row| row.rotate_left(by));
+    }
+    let worst = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0_f64, |m, (a, b)| m.max((a - b).abs()));
+    for (patch, turn, same) in [(1, 3, true), (2, 2, true), (2, 3, false)] {
+        let architecture = Architecture { patch, dropout: 0.0, ..architecture() };
+        let apart = worst(&predictions(&architecture, 0), &predictions(&architecture, turn));
+        // The same sums in the same order, or those of other neighbours.
+        assert!(if same { apart < 1e-12 } else { apart > 1e-4 }, "patch {patch}, turn {turn}: {apart:.1e}");
+    }
+}

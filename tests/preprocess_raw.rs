@@ -120,7 +120,8 @@ impl Parts {
 
     fn raw(&self, rotate: bool) -> Loader<Input> {
         let training = self.catalogue.training().unwrap();
-        Loader::raw(&training, self.normalizer.clone(), self.inputs.clone(), &Self::plan(rotate)).unwrap()
+        Loader::for_device(&training, self.normalizer.clone(), self.inputs.clone(), &Self::plan(rotate), true)
+            .unwrap()
     }
 
     fn ready(&self, rotate: bool) -> Loader {

@@ -1,8 +1,10 @@
 //! `wxsim bench`: what this machine does in a second.
 
+mod archive;
 mod convolutions;
 mod network;
 mod physics;
+mod preprocess;
 
 use std::fs;
 use std::time::Instant;
@@ -33,6 +35,7 @@ enum What {
     Conv(convolutions::Args),
     /// The shallow-water equations on the globe.
     Physics(physics::Args),
+    Preprocess(preprocess::Args),
     Io(super::bench_io::Args),
 }
 
@@ -66,6 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(What::Network(args)) => network::run(args),
         Some(What::Conv(args)) => convolutions::run(args),
         Some(What::Physics(args)) => physics::run(args),
+        Some(What::Preprocess(args)) => preprocess::run(args),
         Some(What::Io(args)) => super::bench_io::run(args),
     }
 }

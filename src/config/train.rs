@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::train::{
-    AdamW, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan,
+    AdamW, Augment, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan,
     ValidationPlan,
 };
 
@@ -57,6 +57,16 @@ pub struct TrainConfig {
     pub non_finite: NonFiniteConfig,
     /// How many updates in a row may be skipped with `non_finite = "skip"`.
     pub skip_limit: u32,
+    /// What is changed in each batch at random.
+    pub augment: AugmentConfig,
+}
+
+/// Random changes that weather does not mind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AugmentConfig {
+    /// Turn the globe, static fields and all, by a random angle: for networks with patches on global grids.
+    pub rotate: bool,
 }
 
 /// How often a rollout step is fed the truth instead of the prediction: from `start` to `end` over `epochs`.
@@ -120,6 +130,7 @@ impl Default for TrainConfig {
             cache_mebibytes: 2048,
             non_finite: NonFiniteConfig::Stop,
             skip_limit: 10,
+            augment: AugmentConfig::default(),
         }
     }
 }
@@ -175,6 +186,7 @@ impl TrainConfig {
                 NonFiniteConfig::Stop => NonFinite::Stop,
                 NonFiniteConfig::Skip => NonFinite::Skip { limit: self.skip_limit },
             },
+            augment: Augment { rotate: self.augment.rotate },
         };
         plan.check()?;
         Ok(plan)

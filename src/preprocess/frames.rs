@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::effort::{Counters, Effort};
 use super::filling::Filling;
 use super::inputs::Inputs;
-use super::loader::{Batch, Input, Request};
+use super::loader::{Batch, Request};
 use super::normalizer::Normalizer;
 use super::plan::MissingPolicy;
 use super::raw::RawBatch;
@@ -182,10 +182,7 @@ impl Frames {
     }
 
     /// Prepares a batch as far as the device does not.
-    pub(super) fn input(&self, request: &Request) -> Result<Input> {
-        if !self.can_be_raw() {
-            return self.batch(request).map(Input::Ready);
-        }
+    pub(super) fn raw(&self, request: &Request) -> Result<RawBatch> {
         let Request { batch, length, turn, .. } = *request;
         let catalogue = self.view.catalogue();
         let (mut fields, mut valid) = (Vec::new(), vec![None; length * batch]);
@@ -202,12 +199,13 @@ impl Frames {
             let raw = RawBatch::new(catalogue, &self.normalizer, request, &valid, fields)?;
             let steps = &valid[..(length - 1) * batch];
             let moments = steps.iter().map(|&from| self.inputs.moment(from, self.step(), turn)).collect();
-            Ok(Input::Raw(raw.with_moments(moments, self.init(request))))
+            let forcings = steps.len() * self.forcing_values();
+            Ok(raw.with_moments(moments, forcings, self.init(request)))
         })
     }
 
     /// Whether a device can do what there is to do: see [`raw`](super::raw).
-    fn can_be_raw(&self) -> bool {
+    pub(super) fn can_be_raw(&self) -> bool {
         let is_window = matches!(self.normalizer.climatology(), Some(Climatology::Window(_)));
         let bridges = self.view.catalogue().missing() == MissingPolicy::Interpolate;
         self.kept.is_none() && !is_window && !bridges

@@ -94,6 +94,7 @@ pub struct Loader<B = Batch> {
     /// The order of the epoch `ahead`.
     order: Option<(u64, Vec<u32>)>,
     prefetch: Prefetch<B>,
+    is_raw: bool,
 }
 
 impl Loader<Batch> {
@@ -110,28 +111,26 @@ impl Loader<Batch> {
 }
 
 impl Loader<Input> {
-    /// Batches that the device decodes, where the data allow it.
-    pub fn raw(
+    /// Batches that the processor has prepared; with `raw` that the device decodes, where the data allow it.
+    pub fn for_device(
         training: &TrainingView,
         normalizer: Arc<Normalizer>,
         inputs: Arc<Inputs>,
         plan: &LoaderPlan,
+        raw: bool,
     ) -> Result<Self> {
         let frames = Arc::new(Frames::new(training.view(), normalizer, inputs, plan.memory)?);
-        let maker = frames.clone();
-        Self::of(frames, plan, Arc::new(move |request| maker.input(request)))
+        let (maker, raw) = (frames.clone(), raw && frames.can_be_raw());
+        let make = move |request: &Request| match raw {
+            true => maker.raw(request).map(Input::Raw),
+            false => maker.batch(request).map(Input::Ready),
+        };
+        Ok(Self { is_raw: raw, ..Self::of(frames, plan, Arc::new(make))? })
     }
 
-    /// Batches that the processor has prepared.
-    pub fn ready(
-        training: &TrainingView,
-        normalizer: Arc<Normalizer>,
-        inputs: Arc<Inputs>,
-        plan: &LoaderPlan,
-    ) -> Result<Self> {
-        let frames = Arc::new(Frames::new(training.view(), normalizer, inputs, plan.memory)?);
-        let maker = frames.clone();
-        Self::of(frames, plan, Arc::new(move |request| maker.batch(request).map(Input::Ready)))
+    /// Whether the device decodes its batches.
+    pub fn is_raw(&self) -> bool {
+        self.is_raw
     }
 
     /// The same batch, prepared by the processor: to find what is wrong with it.
@@ -157,6 +156,7 @@ impl<B: Send + 'static> Loader<B> {
             position: Position::default(),
             ahead: Position::default(),
             order: None,
+            is_raw: false,
         };
         loader.cut()?;
         Ok(loader)
@@ -186,6 +186,10 @@ impl<B: Send + 'static> Loader<B> {
         self.prefetch.clear();
         self.position = self.wrapped(position);
         self.ahead = self.position;
+    }
+
+    pub fn lead_steps(&self) -> usize {
+        self.plan.lead_steps
     }
 
     /// Changes the length of the rollout (a curriculum). The position stays, unless the epoch has fewer batches now:

@@ -12,14 +12,14 @@
 //! daylight    calendar -> forcings
 //! ```
 //!
-//! Both write to slots of their own, from which [`Device::hand_over`](crate::device::Device::hand_over) copies them to where the network reads them, so
-//! that batch n + 1 is copied and prepared while n is trained on.
+//! Both write to slots of their own, from which [`Device::hand_over`] copies them to where the network reads them, so that
+//! batch n + 1 is copied and prepared while n is trained on.
 //!
 //! What needs more than one date or many passes stays with the processor, which then ships normalised frames: data sets
 //! that are kept in memory, `missing = "interpolate"`, and the day-of-year climatology, which is too large for a device.
-//! Fields that cannot be had as they are stored (chunks along time, a dimension `expver`, chunks never written, more than
-//! two numbers for "missing") are decoded by the processor and shipped as float32. A hole that should not be there becomes NaN,
-//! and so does the loss; then the processor prepares the same batch again and names quantity and date.
+//! Fields that cannot be had as they are stored (chunks along time, a dimension `expver`, chunks never written, more
+//! than two numbers for "missing") are decoded by the processor and shipped as float32. A hole that should not be there
+//! becomes NaN, and so does the loss; then the processor prepares the same batch again and names quantity and date.
 
 use std::sync::Arc;
 
@@ -53,6 +53,9 @@ pub struct RawBatch {
     pub init: Vec<InitTime>,
     /// By how many columns the globe is turned.
     pub turn: u32,
+    /// Numbers in the frames and in the forcings that come of it.
+    pub frames: usize,
+    pub forcings: usize,
     /// What was asked for.
     pub(super) request: Request,
 }
@@ -76,10 +79,12 @@ impl RawBatch {
             moments: Vec::new(),
             init: Vec::new(),
             turn: request.turn,
+            frames: valid.len() * catalogue.layout().grid.points() * channels,
+            forcings: 0,
             request: request.clone(),
         };
         for field in fields {
-            // The planes of a channel without fields, which there is none of, would be an empty range.
+            // The first of a date and channel: its planes begin here.
             let at = field.date * channels + field.channel;
             raw.terms.resize(raw.terms.len().max(at + 1), raw.planes.len() as u32);
             raw.add(catalogue, field);
@@ -115,8 +120,9 @@ impl RawBatch {
         self.planes.push(plane);
     }
 
-    pub(super) fn with_moments(self, moments: Vec<Moment>, init: Vec<InitTime>) -> Self {
-        Self { moments, init, ..self }
+    /// With the forcings of each step, `forcings` numbers in all.
+    pub(super) fn with_moments(self, moments: Vec<Moment>, forcings: usize, init: Vec<InitTime>) -> Self {
+        Self { moments, forcings, init, ..self }
     }
 
     /// As it travels to the device [bytes].
@@ -227,7 +233,7 @@ impl Recipe {
     /// Makes the frames and forcings of a batch, beside other work.
     pub fn prepare(&self, device: &mut dyn Device<f32>, raw: &RawBatch, frames: Slot, forcings: Slot) {
         let (rows, columns, channels) = self.layout.shape();
-        let images = raw.terms.len() / channels;
+        let images = (raw.terms.len() - 1) / channels;
         device.decode(&Decode {
             images,
             rows,

@@ -36,8 +36,26 @@ pub struct StepLine {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
     pub samples_per_second: f64,
+    #[serde(default)]
+    pub input: InputLine,
     /// Seconds since 1970.
     pub time: f64,
+}
+
+/// What the input of an update cost [s]. Threads that load data work beside each other and ahead of the updates, and a
+/// GPU copies and prepares beside them: only `wait_s` is time that an update took longer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct InputLine {
+    /// Read from files since the update before, packed and deflated as they are [bytes].
+    pub bytes: u64,
+    /// Threads that read, inflate and, without a GPU, decode.
+    pub read_s: f64,
+    /// Decoding on the GPU, normalising, forcings.
+    pub prepare_s: f64,
+    /// To the device; on a GPU, like its part of `prepare_s`, that of the update's last batch.
+    pub copy_s: f64,
+    /// Until there was a batch, and on a GPU until it was prepared.
+    pub wait_s: f64,
 }
 
 /// One validation, with the averaged weights.
@@ -119,6 +137,7 @@ fn event(line: &Line) -> Event {
                 ("train/gradient_norm", line.gradient_norm.unwrap_or(f64::NAN)),
                 ("train/learning_rate", line.learning_rate),
                 ("train/samples_per_second", line.samples_per_second),
+                ("train/input_wait", line.input.wait_s),
             ];
             Event::scalars(line.time, line.step, &scalars)
         }
@@ -158,6 +177,7 @@ mod tests {
             truth_probability: 0.0,
             skipped: true,
             samples_per_second: 10.0,
+            input: InputLine { bytes: 7, wait_s: 0.5, ..InputLine::default() },
             time: 1.0,
         });
         let text = serde_json::to_string(&line).unwrap();

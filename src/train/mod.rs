@@ -13,9 +13,11 @@
 
 mod curve;
 mod fault;
+mod feed;
 mod interrupt;
 mod plan;
 mod progress;
+mod rehearsal;
 mod schedule;
 mod start;
 mod step;
@@ -25,12 +27,13 @@ mod validation;
 mod weights;
 mod workspace;
 
-pub use curve::{Line, StepLine, ValidationLine};
+pub use curve::{InputLine, Line, StepLine, ValidationLine};
 pub use interrupt::Interrupt;
 pub use plan::{
-    AdamW, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan,
+    AdamW, Augment, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan,
     ValidationPlan,
 };
+pub use rehearsal::{Rehearsal, rehearse};
 pub use start::{Training, train};
 pub use stopping::Best;
 

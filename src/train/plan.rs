@@ -28,6 +28,16 @@ pub struct TrainPlan {
     pub validation: ValidationPlan,
     pub saving: SavingPlan,
     pub non_finite: NonFinite,
+    #[serde(default)]
+    pub augment: Augment,
+}
+
+/// What is changed in each batch at random, as seed, epoch and number of the batch have it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Augment {
+    /// Counts longitudes from another meridian: fields, forcings, static fields and mask turn together, so that weather
+    /// and planet stay as they are. Only a network that folds patches into channels can tell the difference.
+    pub rotate: bool,
 }
 
 /// A part of the curriculum.

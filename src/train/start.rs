@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::device::Device;
+use crate::device::{ArenaPlan, Device};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{self, Card, FORMAT, Tensors};
 use crate::io::run_dir::RunDir;
 use crate::model::{Architecture, Geometry};
 use crate::preprocess::{
-    EvaluationWindows, Inputs, Loader, LoaderPlan, Normalizer, TrainingView, ValidationView,
+    EvaluationWindows, Input, Inputs, Loader, LoaderPlan, Normalizer, Recipe, TrainingView, ValidationView,
 };
 use crate::train::curve::{Curve, CurveLength};
+use crate::train::feed::{Feed, Turning};
 use crate::train::interrupt::Interrupt;
 use crate::train::plan::TrainPlan;
 use crate::train::progress::{Progress, StateFile};
@@ -44,12 +45,9 @@ pub fn train(
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
 ) -> Result<Outcome> {
-    let Training { plan, architecture, normalizer, inputs, run, .. } = training;
+    let Training { plan, normalizer, inputs, run, .. } = training;
     plan.check()?;
     let layout = training.training.layout().clone();
-    let geometry = Geometry::of(&layout);
-    let weights = Weights::new(&plan.loss, &layout, normalizer.mask())?;
-
     let described = describe(training)?;
     let mut fixed_tensors = normalizer.to_tensors();
     fixed_tensors.extend(inputs.to_tensors());
@@ -59,16 +57,14 @@ pub fn train(
     let (curve, remarks) = Curve::open(run, length)?;
     remarks.iter().for_each(|remark| watcher.remark(remark));
 
-    let (mut loader, windows) = loaders(training)?;
-    let stages = stages(plan, &mut loader)?;
-    let workspace = Workspace::new(plan, architecture, &geometry, &weights, device)?;
-    workspace.upload_constants(device, inputs.statics(), &normalizer.tendency_scale());
+    let Opened { workspace, feed, weights, stages, bytes } = Opened::new(training, device)?;
+    let windows = windows(training)?;
     if let Some((_, tensors)) = &resumed {
         workspace.read_tensors(device, tensors)?;
     }
     let outlook = Outlook {
         parameters: workspace.parameters(),
-        memory: workspace.bytes(),
+        memory: bytes,
         updates: stages.iter().map(|s| s.stage.epochs as u64 * s.steps_per_epoch).sum(),
         stages,
         validation_windows: windows.windows(),
@@ -83,7 +79,7 @@ pub fn train(
         watcher,
         step: training.training.catalogue().step(),
         layout,
-        loader,
+        feed,
         windows,
         weights,
         workspace,
@@ -148,19 +144,80 @@ fn resume(run: &RunDir, now: &StateFile, watcher: &mut dyn Watcher) -> Result<Op
     Ok(Some((progress, checkpoint.tensors)))
 }
 
-fn loaders(training: &Training<'_>) -> Result<(Loader, EvaluationWindows)> {
+/// A training's parts on a device, with fresh weights.
+pub(super) struct Opened {
+    pub workspace: Workspace,
+    pub feed: Feed,
+    pub weights: Weights,
+    pub stages: Vec<StageOutlook>,
+    /// Size of the arena.
+    pub bytes: usize,
+}
+
+impl Opened {
+    pub fn new(training: &Training<'_>, device: &mut dyn Device<f32>) -> Result<Self> {
+        let Training { plan, architecture, normalizer, inputs, .. } = training;
+        check_augmentation(plan, architecture)?;
+        let layout = training.training.layout();
+        let geometry = Geometry::of(layout);
+        let weights = Weights::new(&plan.loss, layout, normalizer.mask())?;
+        let beside = device.beside().is_some();
+        let mut loader = loader(training, beside)?;
+        let stages = stages(plan, &mut loader)?;
+        let mut arena = ArenaPlan::default();
+        let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &weights)?;
+        let recipe = loader.is_raw().then(|| Recipe::plan(&mut arena, normalizer.clone(), inputs));
+        let turning = plan.augment.rotate.then(|| Turning {
+            rows: geometry.rows,
+            columns: geometry.columns,
+            statics: inputs.statics().to_vec(),
+            mask: weights.mask.clone(),
+        });
+        let feed = Feed::plan(&mut arena, loader, recipe, workspace.input(), turning, beside);
+        let bytes = arena.elements() * size_of::<f32>();
+        device.allocate(&arena)?;
+        workspace.start(&weights, plan.seed, device);
+        workspace.upload_constants(device, inputs.statics(), &normalizer.tendency_scale());
+        feed.start(device);
+        Ok(Self { workspace, feed, weights, stages, bytes })
+    }
+}
+
+/// An augmentation that teaches nothing is refused.
+fn check_augmentation(plan: &TrainPlan, architecture: &Architecture) -> Result<()> {
+    if plan.augment.rotate && architecture.patch == 1 {
+        return Err(Error::input(
+            "train.augment.rotate: without patches, the network is the same function on a turned globe",
+        )
+        .hint("leave it out, or set model.patch = 2 or 4"));
+    }
+    Ok(())
+}
+
+fn loader(training: &Training<'_>, beside: bool) -> Result<Loader<Input>> {
     let plan = LoaderPlan {
+        rotate: training.plan.augment.rotate,
+        ..loader_plan(training, training.plan.longest_rollout())
+    };
+    let (normalizer, inputs) = (training.normalizer.clone(), training.inputs.clone());
+    Loader::for_device(training.training, normalizer, inputs, &plan, beside)
+}
+
+fn loader_plan(training: &Training<'_>, lead_steps: usize) -> LoaderPlan {
+    LoaderPlan {
         input_frames: training.architecture.input_frames,
-        lead_steps: training.plan.longest_rollout(),
+        lead_steps,
         batch: training.plan.batch,
         seed: training.plan.seed,
         threads: training.threads,
         memory: training.cache_bytes,
         rotate: false,
-    };
+    }
+}
+
+fn windows(training: &Training<'_>) -> Result<EvaluationWindows> {
+    let plan = loader_plan(training, training.plan.validation.leads);
     let (normalizer, inputs) = (&training.normalizer, &training.inputs);
-    let loader = Loader::new(training.training, normalizer.clone(), inputs.clone(), &plan)?;
-    let plan = LoaderPlan { lead_steps: training.plan.validation.leads, ..plan };
     let windows = EvaluationWindows::new(training.validation, normalizer.clone(), inputs.clone(), &plan)?;
     if windows.windows() == 0 {
         return Err(Error::input(format!(
@@ -169,11 +226,11 @@ fn loaders(training: &Training<'_>) -> Result<(Loader, EvaluationWindows)> {
         ))
         .hint("lengthen split.validation, or shorten train.validation_leads"));
     }
-    Ok((loader, windows))
+    Ok(windows)
 }
 
 /// Updates in the epochs of each stage.
-fn stages(plan: &TrainPlan, loader: &mut Loader) -> Result<Vec<StageOutlook>> {
+fn stages(plan: &TrainPlan, loader: &mut Loader<Input>) -> Result<Vec<StageOutlook>> {
     let mut stages = Vec::new();
     for stage in &plan.curriculum {
         loader.set_lead_steps(stage.leads)?;

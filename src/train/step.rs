@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crate::error::{Error, Result};
-use crate::preprocess::Batch;
+use crate::error::Result;
+use crate::preprocess::Input;
 use crate::train::curve::{StepLine, now};
 use crate::train::fault::{Fault, Scene};
 use crate::train::plan::NonFinite;
@@ -28,12 +28,12 @@ impl Trainer<'_> {
         let mut losses = self.no_losses();
         self.zero_gradients();
         for part in 0..self.plan.accumulate {
-            let batch = self.next_batch()?;
-            self.upload(&batch);
+            let input = self.next_input()?;
             self.draw(part);
             self.forward();
-            self.measure(&batch, &mut losses);
+            self.measure(&input, &mut losses)?;
             self.backward();
+            self.feed.bring_next(&mut *self.device);
         }
         let norm = self.gradient_norm();
         // A device that failed leaves NaN, which would be taken for a fault of the data.
@@ -50,6 +50,7 @@ impl Trainer<'_> {
         self.progress.step += 1;
         self.progress.step_in_epoch += 1;
         let samples = (self.plan.batch * self.plan.accumulate) as f64;
+        let input = self.feed.line(&*self.device);
         Ok(StepLine {
             step: self.progress.step,
             epoch: self.progress.epoch,
@@ -60,6 +61,7 @@ impl Trainer<'_> {
             truth_probability: self.truth_probability(),
             skipped: fault.is_some(),
             samples_per_second: samples / started.elapsed().as_secs_f64().max(1e-9),
+            input,
             time: now(),
         })
     }
@@ -72,17 +74,11 @@ impl Trainer<'_> {
         self.device.zero(self.workspace.network.gradients());
     }
 
-    fn next_batch(&mut self) -> Result<Batch> {
-        let batch =
-            self.loader.next().ok_or_else(|| Error::run("the training data have come to an end"))??;
-        self.progress.position = self.loader.position();
-        Ok(batch)
-    }
-
-    fn upload(&mut self, batch: &Batch) {
-        let slots = *self.workspace.network.slots();
-        self.device.upload(slots.frames.part(0, batch.frames.len()), &batch.frames);
-        self.device.upload(slots.forcings.part(0, batch.forcings.len()), &batch.forcings);
+    /// Brings the next batch to where the network reads it.
+    fn next_input(&mut self) -> Result<Input> {
+        let input = self.feed.take(&mut *self.device)?;
+        self.progress.position = self.feed.position();
+        Ok(input)
     }
 
     /// Draws dropout, and which rollout steps are fed the truth; `part` counts the batches of one update.
@@ -105,12 +101,14 @@ impl Trainer<'_> {
     }
 
     /// Adds the loss, leaving its gradient on the device.
-    fn measure(&mut self, batch: &Batch, losses: &mut Losses) {
+    fn measure(&mut self, input: &Input, losses: &mut Losses) -> Result<()> {
         let values = self.workspace.loss(&mut *self.device, &self.lead_weights);
         for (sum, value) in losses.lead.iter_mut().zip(&values) {
             *sum += value / self.plan.accumulate as f64;
         }
         if losses.fault.is_none() && !values.iter().all(|value| value.is_finite()) {
+            // A hole in data that the device decoded is found here, and named.
+            let batch = self.feed.prepared(input)?;
             let slot = self.workspace.network.slots().predictions;
             let mut predictions = vec![0.0; slot.len() / self.plan.longest_rollout() * values.len()];
             self.device.download(slot.part(0, predictions.len()), &mut predictions);
@@ -118,11 +116,12 @@ impl Trainer<'_> {
                 layout: &self.layout,
                 step: self.step,
                 input_frames: self.workspace.network.architecture().input_frames,
-                batch,
+                batch: &batch,
                 predictions: &predictions,
             }));
         }
-        self.last_inits.clone_from(&batch.init);
+        self.last_inits = input.init().to_vec();
+        Ok(())
     }
 
     fn backward(&mut self) {

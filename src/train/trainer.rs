@@ -7,9 +7,10 @@ use crate::error::{Error, Kind, Result};
 use crate::field::Layout;
 use crate::io::checkpoint::{self, Tensors};
 use crate::io::run_dir::RunDir;
-use crate::preprocess::{EvaluationWindows, Loader};
+use crate::preprocess::EvaluationWindows;
 use crate::time::{InitTime, LeadTime};
 use crate::train::curve::{Curve, Line, ValidationLine, now};
+use crate::train::feed::Feed;
 use crate::train::interrupt::Interrupt;
 use crate::train::plan::{Stage, TrainPlan};
 use crate::train::progress::{Progress, StateFile};
@@ -30,7 +31,7 @@ pub(super) struct Trainer<'a> {
     pub layout: Arc<Layout>,
     /// Length of a model step.
     pub step: LeadTime,
-    pub loader: Loader,
+    pub feed: Feed,
     pub windows: EvaluationWindows,
     pub weights: Weights,
     pub workspace: Workspace,
@@ -90,12 +91,7 @@ impl Trainer<'_> {
     fn enter_stage(&mut self) -> Result<()> {
         let leads = self.leads();
         self.lead_weights = lead_weights(&self.plan.loss, leads);
-        self.loader.set_lead_steps(leads)?;
-        // Seeking throws away what was read ahead.
-        if self.loader.position() != self.progress.position {
-            self.loader.seek(self.progress.position);
-        }
-        Ok(())
+        self.feed.enter(leads, self.progress.position)
     }
 
     fn validate(&mut self) -> Result<()> {
@@ -113,6 +109,8 @@ impl Trainer<'_> {
         };
         let seconds = started.elapsed().as_secs_f64().max(1e-9);
         self.take_in(validation, seconds)?;
+        // What the validation read is not the next update's.
+        self.feed.line(&*self.device);
         self.save()?;
         if self.interrupt.is_requested() && !self.progress.finished {
             return Err(self.interrupted());

@@ -4,7 +4,8 @@
 use crate::device::{AdamW, ArenaPlan, Device, Loss, Slot};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Tensor, Tensors};
-use crate::model::{Architecture, Geometry, Network, Parameter, Purpose};
+use crate::model::{Architecture, Geometry, Network, Parameter, Purpose, Slots};
+use crate::train::feed::Fields;
 use crate::train::plan::TrainPlan;
 use crate::train::weights::Weights;
 
@@ -20,25 +21,23 @@ pub(super) struct Workspace {
     /// For the longest rollout.
     loss: Loss,
     optimizer: crate::train::plan::AdamW,
-    bytes: usize,
 }
 
 /// The number of settings that AdamW reads from the device.
 const SETTINGS: usize = 4;
 
 impl Workspace {
-    /// Plans and allocates everything, with fresh weights.
-    pub fn new(
+    /// Plans everything.
+    pub fn plan(
+        arena: &mut ArenaPlan,
         plan: &TrainPlan,
         architecture: &Architecture,
         geometry: &Geometry,
         weights: &Weights,
-        device: &mut dyn Device<f32>,
     ) -> Result<Self> {
-        let mut arena = ArenaPlan::default();
         let leads = plan.longest_rollout();
-        let network = Network::plan(&mut arena, architecture, geometry, plan.batch, leads, Purpose::Train)?;
-        let averaged = Network::plan(&mut arena, architecture, geometry, plan.batch, 1, Purpose::Forecast)?;
+        let network = Network::plan(arena, architecture, geometry, plan.batch, leads, Purpose::Train)?;
+        let averaged = Network::plan(arena, architecture, geometry, plan.batch, 1, Purpose::Forecast)?;
         let moments = [0; 2].map(|_| arena.slot(network.weights().len()));
         let settings = arena.slot(SETTINGS);
         let slots = network.slots();
@@ -59,14 +58,21 @@ impl Workspace {
             values: arena.slot(leads),
             gradient: Some(slots.prediction_gradients),
         };
-        let bytes = arena.elements() * size_of::<f32>();
         let optimizer = plan.optimizer;
-        device.allocate(&arena)?;
-        let workspace = Self { network, averaged, moments, settings, loss, optimizer, bytes };
-        workspace.prepare(weights, device);
-        workspace.network.initialise(device, plan.seed);
-        device.copy(workspace.network.weights(), workspace.averaged.weights());
-        Ok(workspace)
+        Ok(Self { network, averaged, moments, settings, loss, optimizer })
+    }
+
+    /// Fresh weights on a device that was allocated from the plan.
+    pub fn start(&self, weights: &Weights, seed: u64, device: &mut dyn Device<f32>) {
+        self.prepare(weights, device);
+        self.network.initialise(device, seed);
+        device.copy(self.network.weights(), self.averaged.weights());
+    }
+
+    /// Where the input of a step belongs.
+    pub fn input(&self) -> Fields {
+        let &Slots { frames, forcings, statics, .. } = self.network.slots();
+        Fields { frames, forcings, statics, mask: self.loss.mask }
     }
 
     fn prepare(&self, weights: &Weights, device: &mut dyn Device<f32>) {
@@ -85,11 +91,6 @@ impl Workspace {
             device.upload(slots.statics, statics);
             device.upload(slots.tendency_scale, tendency_scale);
         }
-    }
-
-    /// The size of the arena.
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Learned numbers.
@@ -228,6 +229,7 @@ mod tests {
             validation: ValidationPlan { leads: 2, patience: None },
             saving: SavingPlan { every: None, keep: 1 },
             non_finite: NonFinite::Stop,
+            augment: Default::default(),
         }
     }
 
@@ -262,7 +264,12 @@ mod tests {
         fn open(&self, device: &mut Cpu<f32>) -> Workspace {
             let weights = Weights::new(&self.plan.loss, &self.layout, None).unwrap();
             let geometry = Geometry::of(&self.layout);
-            Workspace::new(&self.plan, &self.architecture, &geometry, &weights, device).unwrap()
+            let mut arena = ArenaPlan::default();
+            let workspace =
+                Workspace::plan(&mut arena, &self.plan, &self.architecture, &geometry, &weights).unwrap();
+            device.allocate(&arena).unwrap();
+            workspace.start(&weights, self.plan.seed, device);
+            workspace
         }
 
         /// Adds the gradient of samples `first..first + batch` of an endless series, giving their loss.

@@ -116,6 +116,7 @@ impl Place {
             let mut value: Value = serde_json::from_str(line).unwrap();
             let object = value.as_object_mut().unwrap();
             assert!(object.remove("time").is_some() && object.remove("samples_per_second").is_some());
+            object.remove("input");
             value
         };
         lines.lines().map(without_clock).collect()
