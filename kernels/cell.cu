@@ -5,12 +5,22 @@
 // hot: cell_forward cell_forward_wide cell_backward cell_backward_wide
 //
 // Gates of up to 16 neighbouring units stand together: [block of units][gate i, f, g, o][unit]. The wide kernels take 8
-// (backward 4) units a thread and need a multiple of 16 units.
+// (backward 4) units a thread and need a multiple of 16 units. The halo of h is filled, and that of its gradient carried
+// home, on the way: copies[first[cell]..first[cell + 1]] are those that are made of a cell of the padded image. `copies`
+// is null where another kernel does that.
 
-// Where the interior of a padded image begins at a point.
-__device__ __forceinline__ i64 interior(u32 point, u32 rows, u32 columns, u32 halo) {
-  u32 line = point / columns, column = point % columns;
-  return ((i64)(line / rows) * (rows + 2 * halo) + line % rows + halo) * (columns + 2 * halo) + column + halo;
+// A point in padded images: where its image begins, and its cell there.
+struct spot {
+  i64 image;
+  u32 cell;
+};
+
+__device__ __forceinline__ spot interior(u32 point, u32 rows, u32 columns, u32 halo) {
+  u32 line = point / columns, column = point % columns, wide = columns + 2 * halo;
+  spot s;
+  s.image = (i64)(line / rows) * (rows + 2 * halo) * wide;
+  s.cell = (line % rows + halo) * wide + column + halo;
+  return s;
 }
 
 // The gates of some units of a point: the first gate's place, and the distance to the next.
@@ -30,8 +40,9 @@ __device__ __forceinline__ place gates_of(u32 point, int unit, int hidden) {
 
 template <int U>
 __device__ __forceinline__ void forward(act* gates, const real* bias, const real* peepholes, const real* c_before,
-                                        real* c, act* h, act* above, const real* factors, u32 rows, u32 columns,
-                                        int hidden, int halo, int above_halo, u32 n) {
+                                        real* c, act* h, act* above, const real* factors, const copy* copies,
+                                        const u32* firsts, u32 rows, u32 columns, int hidden, int halo, int above_halo,
+                                        u32 n) {
   u32 i = blockIdx.x * 256 + threadIdx.x;
   if (i >= n) return;
   u32 groups = hidden / U, point = i / groups;
@@ -66,10 +77,16 @@ __device__ __forceinline__ void forward(act* gates, const real* bias, const real
 #pragma unroll
   for (int k = 0; k < 4; ++k) write<U>(gates + g.at + k * g.stride, a[k]);
   write<U>(c + at, cell);
-  write<U>(h + interior(point, rows, columns, halo) * hidden + unit, out);
+  spot s = interior(point, rows, columns, halo);
+  write<U>(h + (s.image + s.cell) * hidden + unit, out);
+  if (copies) {
+    u32 end = firsts[s.cell + 1];
+    for (u32 k = firsts[s.cell]; k < end; ++k) write<U>(h + (s.image + copies[k].to) * hidden + unit, out);
+  }
   if (above) {
     if (factors) out *= read<U>(factors + (i64)(point / (rows * columns)) * hidden + unit);
-    write<U>(above + interior(point, rows, columns, above_halo) * hidden + unit, out);
+    s = interior(point, rows, columns, above_halo);
+    write<U>(above + (s.image + s.cell) * hidden + unit, out);
   }
 }
 
@@ -77,8 +94,8 @@ __device__ __forceinline__ void forward(act* gates, const real* bias, const real
 // sums in parts[block, 7 hidden]: of the four gates' gradients, then of the three peepholes'.
 template <int U>
 __device__ __forceinline__ void backward(act* gates, const real* peepholes, const real* c_before, const real* c,
-                                         const act* dh, const act* above, const real* factors, real* dc, real* parts,
-                                         u32 rows, u32 columns, int hidden, int halo, int above_halo, int first_unit,
+                                         const act* dh, const act* above, const real* factors,
+                                         const copy* copies, const u32* firsts, real* dc, real* parts, u32 rows, u32 columns, int hidden, int halo, int above_halo, int first_unit,
                                          u32 points, u32 share) {
   extern __shared__ real shared[];
   int groups = min(hidden - first_unit, (int)blockDim.x * U) / U;
@@ -101,10 +118,19 @@ __device__ __forceinline__ void backward(act* gates, const real* peepholes, cons
     place g = gates_of(point, unit, hidden);
     i64 at = (i64)point * hidden + unit;
     lanes<U> out, before, cell = read<U>(c + at), d = read<U>(dc + at), a[4];
-    if (dh) out = read<U>(dh + interior(point, rows, columns, halo) * hidden + unit);
-    else out = lanes<U>();
+    if (dh) {
+      spot s = interior(point, rows, columns, halo);
+      out = read<U>(dh + (s.image + s.cell) * hidden + unit);
+      if (copies) {
+        u32 end = firsts[s.cell + 1];
+        for (u32 k = firsts[s.cell]; k < end; ++k) out += read<U>(dh + (s.image + copies[k].to) * hidden + unit);
+      }
+    } else {
+      out = lanes<U>();
+    }
     if (above) {
-      lanes<U> up = read<U>(above + interior(point, rows, columns, above_halo) * hidden + unit);
+      spot s = interior(point, rows, columns, above_halo);
+      lanes<U> up = read<U>(above + (s.image + s.cell) * hidden + unit);
       if (factors) up *= read<U>(factors + (i64)(point / (rows * columns)) * hidden + unit);
       out += up;
     }
@@ -141,6 +167,7 @@ __device__ __forceinline__ void backward(act* gates, const real* peepholes, cons
   real* to = parts + (i64)blockIdx.x * 7 * hidden;
 #pragma unroll
   for (int k = 0; k < 7; ++k) {
+    if (k == 4 && !peepholes) break;
     lanes<U> mine = k < 4 ? sums[k & 3] : peeps[k < 4 ? 0 : k - 4];
     __syncthreads();
     write<U>(shared + threadIdx.x * U, mine);
@@ -153,35 +180,36 @@ __device__ __forceinline__ void backward(act* gates, const real* peepholes, cons
 }
 
 #define FORWARD_PARAMETERS \
-  gates, bias, peepholes, c_before, c, h, above, factors, rows, columns, hidden, halo, above_halo, n
+  gates, bias, peepholes, c_before, c, h, above, factors, copies, firsts, rows, columns, hidden, halo, above_halo, n
 
 extern "C" __global__ void __launch_bounds__(256)
     cell_forward(act* gates, const real* bias, const real* peepholes, const real* c_before, real* c, act* h, act* above,
-                 const real* factors, u32 rows, u32 columns, int hidden, int halo, int above_halo, u32 n) {
+                 const real* factors, const copy* copies, const u32* firsts, u32 rows, u32 columns, int hidden,
+                 int halo, int above_halo, u32 n) {
   forward<1>(FORWARD_PARAMETERS);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
     cell_forward_wide(act* gates, const real* bias, const real* peepholes, const real* c_before, real* c, act* h,
-                      act* above, const real* factors, u32 rows, u32 columns, int hidden, int halo, int above_halo,
-                      u32 n) {
+                      act* above, const real* factors, const copy* copies, const u32* firsts, u32 rows, u32 columns,
+                      int hidden, int halo, int above_halo, u32 n) {
   forward<8>(FORWARD_PARAMETERS);
 }
 
 #define BACKWARD_PARAMETERS                                                                                            \
-  gates, peepholes, c_before, c, dh, above, factors, dc, parts, rows, columns, hidden, halo, above_halo, first_unit, \
-      points, share
+  gates, peepholes, c_before, c, dh, above, factors, copies, firsts, dc, parts, rows, columns, hidden, halo,        \
+      above_halo, first_unit, points, share
 
 extern "C" __global__ void __launch_bounds__(256)
     cell_backward(act* gates, const real* peepholes, const real* c_before, const real* c, const act* dh,
-                  const act* above, const real* factors, real* dc, real* parts, u32 rows, u32 columns, int hidden,
+                  const act* above, const real* factors, const copy* copies, const u32* firsts, real* dc, real* parts, u32 rows, u32 columns, int hidden,
                   int halo, int above_halo, int first_unit, u32 points, u32 share) {
   backward<1>(BACKWARD_PARAMETERS);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     cell_backward_wide(act* gates, const real* peepholes, const real* c_before, const real* c, const act* dh,
-                       const act* above, const real* factors, real* dc, real* parts, u32 rows, u32 columns, int hidden,
+                       const act* above, const real* factors, const copy* copies, const u32* firsts, real* dc, real* parts, u32 rows, u32 columns, int hidden,
                        int halo, int above_halo, int first_unit, u32 points, u32 share) {
   backward<4>(BACKWARD_PARAMETERS);
 }

@@ -92,6 +92,10 @@ __device__ __forceinline__ void write(T* to, const lanes<U>& x) {
   *(packed<T, U>*)to = p;
 }
 
+// A halo cell: `from` is NONE where it holds 0; `turned` says that odd channels change sign.
+struct copy { u32 to, from, turned; };
+#define NONE 0xffffffffu
+
 // The place of this thread among all threads of a launch over one dimension.
 __device__ __forceinline__ i64 thread_index() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 

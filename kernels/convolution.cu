@@ -4,6 +4,7 @@
 // architectures: sm_80 sm_90a sm_100
 // operations: convolve convolve_input_gradient convolve_weight_gradient
 // hot: convolve convolve_input_gradient convolve_weight_gradient
+// hot: convolve_to_real convolve_input_gradient_of_real convolve_weight_gradient_of_real
 //
 // A block of 256 threads makes a tile of 64 x 64 numbers, a thread 4 x 4 of them, 16 terms at a time.
 
@@ -182,5 +183,25 @@ extern "C" __global__ void __launch_bounds__(256)
 extern "C" __global__ void __launch_bounds__(256)
     convolve_weight_gradient(const act* x, const act* dy, real* parts, int rows, int columns, int inputs, int outputs,
                              int kernel, i64 points, i64 share) {
+  weight_gradient(x, dy, parts, rows, columns, inputs, outputs, kernel, points, share);
+}
+
+// The head's: what comes out, and its gradient, is kept as it is.
+
+extern "C" __global__ void __launch_bounds__(256)
+    convolve_to_real(const act* x, const real* w, real* y, int rows, int columns, int inputs, int outputs, int kernel,
+                     int add, i64 points) {
+  forward(x, w, y, rows, columns, inputs, outputs, kernel, add, points);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    convolve_input_gradient_of_real(const real* dy, const real* w, act* dx, int rows, int columns, int inputs,
+                                    int outputs, int kernel, i64 points) {
+  input_gradient(dy, w, dx, rows, columns, inputs, outputs, kernel, points);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    convolve_weight_gradient_of_real(const act* x, const real* dy, real* parts, int rows, int columns, int inputs,
+                                     int outputs, int kernel, i64 points, i64 share) {
   weight_gradient(x, dy, parts, rows, columns, inputs, outputs, kernel, points, share);
 }

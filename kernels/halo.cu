@@ -2,11 +2,10 @@
 //
 // architectures: sm_80 sm_90a sm_100
 // operations: halo_fill halo_adjoint
-// hot: halo_fill halo_fill_wide halo_adjoint
+// hot: halo_fill halo_fill_wide halo_adjoint halo_adjoint_wide
 
-// (to, from, turned): `from` is NONE where the halo cell holds 0; `turned` says that odd channels change sign.
-struct copy { u32 to, from, turned; };
-#define NONE 0xffffffffu
+// Activations in 16 bytes.
+#define WIDE (int)(16 / sizeof(act))
 
 // A thread an element. `channels` of the image, of which `count` from `first` on take part; blockIdx.y is the image.
 extern "C" __global__ void __launch_bounds__(256)
@@ -55,5 +54,28 @@ extern "C" __global__ void __launch_bounds__(256)
   if (from != NONE) {
     act* cell = image + (i64)from * channels;
     *cell = narrow(load(*cell) + sum);
+  }
+}
+
+// WIDE channels a thread, where no channel is odd and all take part.
+extern "C" __global__ void __launch_bounds__(256)
+    halo_adjoint_wide(act* dx, const copy* copies, const u32* starts, u32 vectors, i64 cells, u32 n) {
+  u32 i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  u32 v = i % vectors, source = i / vectors;
+  act* image = dx + (blockIdx.y * cells * vectors + v) * WIDE;
+  lanes<WIDE> sum, none;
+  u32 from = NONE;
+  for (u32 k = starts[source]; k < starts[source + 1]; ++k) {
+    copy one = copies[k];
+    from = one.from;
+    act* cell = image + (i64)one.to * vectors * WIDE;
+    sum += read<WIDE>(cell);
+    write<WIDE>(cell, none);
+  }
+  if (from != NONE) {
+    act* cell = image + (i64)from * vectors * WIDE;
+    sum += read<WIDE>(cell);
+    write<WIDE>(cell, sum);
   }
 }

@@ -3,7 +3,7 @@
 //
 // architectures: sm_80 sm_90a sm_100
 // operations:
-// hot: channel_sums add_shares
+// hot: channel_sums channel_sums_of_real add_shares
 
 // parts[block, c] = sum over the block's points of x[point, c] (times y[point, c]). One thread a channel.
 template <typename X>
@@ -24,21 +24,27 @@ extern "C" __global__ void __launch_bounds__(256)
   sums_of(x, y, parts, channels, points, share);
 }
 
-// to[i] += sum over k of parts[k, i], eight threads an element: each adds every eighth share, then the eight sums are
-// added in order.
+extern "C" __global__ void __launch_bounds__(256)
+    channel_sums_of_real(const real* x, const act* y, real* parts, int channels, i64 points, i64 share) {
+  sums_of(x, y, parts, channels, points, share);
+}
+
+// to[i] += sum over k of parts[k, i], 32 threads an element, 8 elements a block: each thread adds every 32nd share, then
+// the 32 sums are added in a fixed order.
 extern "C" __global__ void __launch_bounds__(256) add_shares(const real* parts, real* to, i64 n, i64 stride, int shares) {
-  __shared__ real sums[8][32];
-  int lane = threadIdx.x & 31, row = threadIdx.x >> 5;
-  i64 i = (i64)blockIdx.x * 32 + lane;
+  __shared__ real sums[32][8];
+  int lane = threadIdx.x & 7, row = threadIdx.x >> 3;
+  i64 i = (i64)blockIdx.x * 8 + lane;
   real sum = 0;
   if (i < n) {
-#pragma unroll 4
-    for (int k = row; k < shares; k += 8) sum += parts[k * stride + i];
+#pragma unroll 8
+    for (int k = row; k < shares; k += 32) sum += parts[k * stride + i];
   }
   sums[row][lane] = sum;
   __syncthreads();
-  if (row == 0 && i < n) {
-    for (int k = 1; k < 8; ++k) sum += sums[k][lane];
-    to[i] += sum;
+  for (int half = 16; half > 0; half >>= 1) {
+    if (row < half) sums[row][lane] += sums[row + half][lane];
+    __syncthreads();
   }
+  if (row == 0 && i < n) to[i] += sums[0][lane];
 }

@@ -54,7 +54,7 @@ fn every_kernel_compiles_for_every_card_that_it_names_and_the_hot_ones_do_not_sp
     for source in SOURCES {
         let hot = source.header("hot");
         for architecture in source.header("architectures") {
-            for numbers in [Numbers::Single, Numbers::Double] {
+            for numbers in Numbers::ALL {
                 let what = format!("{} for {architecture}, {numbers:?}", source.name);
                 let output = compile(source, architecture, numbers).unwrap_or_else(|error| {
                     panic!("{what}: {}", wxsim::error::chain(&error));

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::commands::devices::{Choice, Opened};
+use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs};
 use crate::commands::output;
 use crate::device::cpu::{Cpu, Instructions};
 use crate::device::{Device, Real};
@@ -86,13 +86,14 @@ impl Measure {
     }
 
     /// The device that was asked for, and its description. Flags about the processor ask for that.
-    fn open<T: Real>(&self, choice: Choice) -> Result<(Box<dyn Device<T>>, Machine)> {
-        if choice == Choice::Cpu || self.threads.is_some() || self.instructions.is_some() {
+    fn open<T: Real>(&self, args: impl Into<PreciseDeviceArgs>) -> Result<(Box<dyn Device<T>>, Machine)> {
+        let args = args.into();
+        if args.device == Choice::Cpu || self.threads.is_some() || self.instructions.is_some() {
             let cpu = self.device::<T>()?;
             let machine = Machine::of(&cpu);
             return Ok((Box::new(cpu), machine));
         }
-        let Opened { device, threads, instructions, gpu } = Opened::new(choice, None)?;
+        let Opened { device, threads, instructions, gpu } = Opened::new(args, None)?;
         let machine = Machine { device: device.describe(), threads, instructions, gpu };
         Ok((device, machine))
     }

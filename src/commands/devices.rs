@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 use crate::device::cpu::Cpu;
-use crate::device::cuda::{Cuda, Library};
+use crate::device::cuda::{Compute, Cuda, Library};
 use crate::device::{Device, Real};
 use crate::error::{Error, Result, chain};
 
@@ -34,11 +36,56 @@ impl FromStr for Choice {
     }
 }
 
-#[derive(Debug, Clone, Default, clap::Args)]
+/// How exactly a GPU computes; a processor computes in single precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Precision {
+    /// Single precision throughout.
+    #[default]
+    Fp32,
+    /// Single precision, of whose significands convolutions read 11 bits.
+    Tf32,
+    /// Activations in bfloat16; parameters, cell states and sums in single precision.
+    Bf16,
+    /// Activations in half precision; parameters, cell states and sums in single precision.
+    Fp16,
+}
+
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct DeviceArgs {
     /// What to compute on: auto (a GPU where there is one), cpu, cuda:0, cuda:1, ..
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Choice,
+}
+
+/// For networks, which a GPU may compute less exactly and faster.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct PreciseDeviceArgs {
+    /// What to compute on: auto (a GPU where there is one), cpu, cuda:0, cuda:1, ..
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub device: Choice,
+    /// How exactly a GPU computes
+    #[arg(long, value_enum, default_value = "fp32")]
+    pub precision: Precision,
+}
+
+impl PreciseDeviceArgs {
+    /// The flags that ask for the same, as far as they are not the default.
+    pub fn flags(&self) -> String {
+        let device = match self.device {
+            Choice::Auto => String::new(),
+            Choice::Cpu => " --device cpu".into(),
+            Choice::Cuda(number) => format!(" --device cuda:{number}"),
+        };
+        let precision = self.precision.to_possible_value().filter(|_| self.precision != Precision::default());
+        precision.map_or(device.clone(), |precision| format!("{device} --precision {}", precision.get_name()))
+    }
+}
+
+impl From<Choice> for PreciseDeviceArgs {
+    /// Single precision.
+    fn from(device: Choice) -> Self {
+        Self { device, precision: Precision::Fp32 }
+    }
 }
 
 /// A device, and what a run has to remember of it.
@@ -54,11 +101,12 @@ pub struct Opened<T: Real> {
 
 impl<T: Real> Opened<T> {
     /// `threads` are those of the processor; one a core when left out.
-    pub fn new(choice: Choice, threads: Option<usize>) -> Result<Self> {
-        match choice {
+    pub fn new(args: impl Into<PreciseDeviceArgs>, threads: Option<usize>) -> Result<Self> {
+        let args = args.into();
+        match args.device {
             Choice::Cpu => Self::cpu(threads),
-            Choice::Cuda(ordinal) => Self::cuda(ordinal, threads),
-            Choice::Auto => Self::cuda(0, threads).or_else(|error| {
+            Choice::Cuda(ordinal) => Self::cuda(ordinal, args.precision, threads),
+            Choice::Auto => Self::cuda(0, args.precision, threads).or_else(|error| {
                 // A machine without a driver has no GPU to wonder about.
                 if Library::Driver.find().is_ok() {
                     let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
@@ -75,9 +123,15 @@ impl<T: Real> Opened<T> {
         Ok(Self { device: Box::new(cpu), threads, instructions, gpu: false })
     }
 
-    fn cuda(ordinal: usize, threads: Option<usize>) -> Result<Self> {
-        let cuda = Cuda::new(ordinal)?;
-        let instructions = cuda.architecture();
+    fn cuda(ordinal: usize, precision: Precision, threads: Option<usize>) -> Result<Self> {
+        let compute = match precision {
+            Precision::Fp32 => Compute::Single,
+            Precision::Tf32 => Compute::Tf32,
+            Precision::Bf16 => Compute::Bf16,
+            Precision::Fp16 => Compute::Fp16,
+        };
+        let cuda = Cuda::new(ordinal, compute)?;
+        let instructions = format!("{}, {compute:?}", cuda.architecture());
         let threads = match threads {
             Some(threads) => threads,
             None => std::thread::available_parallelism()

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::commands::devices::{Choice, DeviceArgs, Opened};
+use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs, Precision as Computed};
 use crate::commands::output::print_line;
 use crate::device::Device;
 use crate::device::check::{Checked, Outcome, Precision, check};
@@ -17,7 +17,7 @@ pub struct Args {
     #[arg(long)]
     check: bool,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: PreciseDeviceArgs,
     /// Print JSON: one object a line
     #[arg(long)]
     json: bool,
@@ -46,13 +46,13 @@ struct Checkup<'a> {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    for finding in findings(args.device.device)? {
+    for finding in findings(args.device)? {
         args.print(&finding, || finding.sentence())?;
     }
     if args.check { args.check() } else { Ok(()) }
 }
 
-fn findings(choice: Choice) -> Result<Vec<Finding>> {
+fn findings(args: PreciseDeviceArgs) -> Result<Vec<Finding>> {
     let mut findings = vec![Finding::good("processor", Cpu::<f32>::new(None)?.describe())];
     for library in Library::ALL {
         findings.push(match cuda::installed(library) {
@@ -79,7 +79,7 @@ fn findings(choice: Choice) -> Result<Vec<Finding>> {
     if let Some(folder) = cuda::cache_folder() {
         findings.push(Finding::good("compiled kernels", folder.display().to_string()));
     }
-    findings.push(match Opened::<f32>::new(choice, None) {
+    findings.push(match Opened::<f32>::new(args, None) {
         Ok(opened) => Finding::good("would be used", opened.device.describe()),
         Err(error) => Finding::bad("would be used", &error),
     });
@@ -114,10 +114,14 @@ impl Args {
 
     fn check(&self) -> Result<()> {
         let oracle = &mut Cpu::<f64>::new(None)?;
-        let choice = self.device.device;
-        let mut failed = self.check_one(oracle, &mut Opened::<f32>::new(choice, None)?, Precision::SINGLE)?;
-        if choice != Choice::Cpu {
-            failed += self.check_one(oracle, &mut Opened::<f64>::new(choice, None)?, Precision::DOUBLE)?;
+        let open = |precision| Opened::<f32>::new(PreciseDeviceArgs { precision, ..self.device }, None);
+        let mut failed = self.check_one(oracle, &mut open(Computed::Fp32)?, Precision::SINGLE)?;
+        if self.device.device != Choice::Cpu {
+            failed +=
+                self.check_one(oracle, &mut Opened::<f64>::new(self.device, None)?, Precision::DOUBLE)?;
+            failed += self.check_one(oracle, &mut open(Computed::Tf32)?, Precision::TF32)?;
+            failed += self.check_one(oracle, &mut open(Computed::Bf16)?, Precision::BF16)?;
+            failed += self.check_one(oracle, &mut open(Computed::Fp16)?, Precision::FP16)?;
         }
         if failed > 0 {
             return Err(Error::run(format!("{failed} operations are wrong by more than rounding explains"))
@@ -133,8 +137,7 @@ impl Args {
         opened: &mut Opened<T>,
         precision: Precision,
     ) -> Result<usize> {
-        let numbers = if size_of::<T>() == 4 { "single precision" } else { "double precision" };
-        let device = format!("{}, {numbers}", opened.device.describe());
+        let device = opened.device.describe();
         if !self.json {
             print_line(&format!("\n{device}"))?;
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::commands::devices::DeviceArgs;
+use crate::commands::devices::PreciseDeviceArgs;
 use crate::commands::forecast_files::{self, Wanted};
 use crate::commands::{inputs, run_folder};
 use crate::error::Result;
@@ -34,14 +34,14 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: PreciseDeviceArgs,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let inits = InitTimes::parse(&args.init_time)?;
     let config = run_folder::config(&run_folder::folder(&args.model)?)?;
     let lead = args.lead.unwrap_or(config.forecast.lead);
-    let mut network = run_folder::network(&args.model, args.device.device)?;
+    let mut network = run_folder::network(&args.model, args.device)?;
     forecast_files::steps_of(lead, network.info().step)?;
 
     let mut plan = run_folder::data(&config)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::commands::devices::{Choice, Opened};
+use crate::commands::devices::{Opened, PreciseDeviceArgs};
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result};
 use crate::preprocess::DataPlan;
@@ -32,6 +32,6 @@ pub fn data(config: &Config) -> Result<DataPlan> {
     config.data.plan()
 }
 
-pub fn network(model: &Path, choice: Choice) -> Result<NetworkStepper> {
-    NetworkStepper::open(model, Opened::new(choice, None)?.device)
+pub fn network(model: &Path, args: PreciseDeviceArgs) -> Result<NetworkStepper> {
+    NetworkStepper::open(model, Opened::new(args, None)?.device)
 }

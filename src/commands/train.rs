@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::commands::devices::{DeviceArgs, Opened};
+use crate::commands::devices::{Opened, PreciseDeviceArgs, Precision};
 use crate::commands::training_log::TrainingLog;
 use crate::config::model::Channels;
 use crate::config::{Config, ForecastConfig, Overrides};
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: PreciseDeviceArgs,
     /// Threads of the processor [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
     let resolved = config.to_toml()?;
     eprintln!("{resolved}");
 
-    let mut opened = Opened::new(args.device.device, args.threads.map(usize::from))?;
+    let mut opened = Opened::new(args.device, args.threads.map(usize::from))?;
     let catalogue = Catalogue::build(&data)?;
     catalogue.notes().iter().for_each(|note| eprintln!("note: {note}"));
     if let Some(sentence) = catalogue.awkward() {
@@ -109,6 +109,7 @@ pub fn run(args: &Args) -> Result<()> {
         threads: opened.threads.div_ceil(2),
         cache_bytes: config.train.cache_mebibytes << 20,
         run: &run,
+        scales_loss: args.device.precision == Precision::Fp16,
         resume: args.resume,
     };
     // From here on there is something to save.
@@ -146,6 +147,7 @@ impl Args {
         if self.run.is_some() {
             command.push_str(&format!(" --run {}", quoted(&folder.to_string_lossy())));
         }
+        command.push_str(&self.device.flags());
         command
     }
 }
@@ -252,6 +254,7 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::devices::{Choice, Precision};
 
     #[test]
     fn the_command_that_resumes_repeats_settings_and_run() {
@@ -260,13 +263,14 @@ mod tests {
             overrides: Overrides { set: vec!["train.rollout=[[1, 2]]".into()] },
             resume: false,
             run: None,
-            device: DeviceArgs::default(),
+            device: PreciseDeviceArgs { device: Choice::Cuda(1), precision: Precision::Bf16 },
             threads: None,
         };
         assert_eq!(args.run_folder(), Path::new("runs/my europe"));
         assert_eq!(
             args.resume_command(&args.run_folder()),
-            "wxsim train 'configs/my europe.toml' --resume --set 'train.rollout=[[1, 2]]'"
+            "wxsim train 'configs/my europe.toml' --resume --set 'train.rollout=[[1, 2]]' \
+             --device cuda:1 --precision bf16"
         );
     }
 }

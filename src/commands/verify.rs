@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::commands::candidates::Candidates;
-use crate::commands::devices::DeviceArgs;
+use crate::commands::devices::PreciseDeviceArgs;
 use crate::commands::progress::Progress;
 use crate::commands::scoring::{Entrant, Scoring, Source};
 use crate::commands::verify_data::{Data, Fitted, Wanted};
@@ -60,7 +60,7 @@ pub struct Args {
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: PreciseDeviceArgs,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -70,8 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
     let plan = settings.verify.plan()?;
     let asked = args.baseline.as_ref().map(|list| list.iter().map(|b| b.baseline()).collect());
     let mut wanted = Wanted::new(asked, &plan, config.is_some())?;
-    let network =
-        args.model.as_deref().map(|model| run_folder::network(model, args.device.device)).transpose()?;
+    let network = args.model.as_deref().map(|model| run_folder::network(model, args.device)).transpose()?;
     let physics = wanted.has(Baseline::Physics);
     let candidates = Candidates::find(network, &forecasts, config.as_ref(), args.lead, physics)?;
 

@@ -24,7 +24,7 @@ mod stored;
 mod sum;
 mod transport;
 
-pub use arena::{ArenaPlan, Slot};
+pub use arena::{ArenaParts, ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
 pub use daylight::{Daylight, Light, Moment, light};
 pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
@@ -95,6 +95,15 @@ impl Convolution {
     }
 }
 
+/// A sequence of operations that is done again and again on a device, until it is allocated anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequence {
+    pub name: &'static str,
+    /// What tells it from others of that name: a slot of its own, and a number.
+    pub of: Slot,
+    pub number: usize,
+}
+
 /// The closed list. Every operation is synchronous in effect: the next one sees its result. One that fails (only a GPU's
 /// can) ends the work: from then on nothing is computed and downloads give NaN, until [`finish`](Self::finish) says why.
 pub trait Device<T: Real>: Send {
@@ -103,6 +112,21 @@ pub trait Device<T: Real>: Send {
 
     /// Allocates the arena of `plan`, all zero. What was there before is gone.
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()>;
+
+    /// Bytes that [`allocate`](Self::allocate) would take.
+    fn bytes(&self, plan: &ArenaPlan) -> usize;
+
+    /// Does `work`, which asks for the same operations whenever the sequence is the same. So a device may write down what
+    /// was asked for, and the next time do it without asking: all that changes must lie in slots, and nothing is
+    /// uploaded, downloaded or waited for. Work inside of other work belongs to that.
+    fn repeat(&mut self, sequence: Sequence, work: &mut dyn FnMut(&mut dyn Device<T>));
+
+    /// Does `work` at the side: it sees all that was asked for before, and what comes next may be done at the same time. It
+    /// is seen after [`join`](Self::join) of the same lane, or where the sequence that it belongs to ends; until then
+    /// nothing may write what it reads, nor touch what it writes. Lanes are numbered as the caller likes.
+    fn aside(&mut self, lane: usize, work: &mut dyn FnMut(&mut dyn Device<T>));
+    /// What was done at the side on this lane can be used.
+    fn join(&mut self, lane: usize);
 
     /// Waits until everything is done but what goes on beside it, and tells what failed since it was last called.
     fn finish(&self) -> Result<()> {
@@ -147,10 +171,11 @@ pub trait Device<T: Real>: Send {
     /// Overwrites the fields with the gradient that their copies in the image (its interior) have.
     fn place_adjoint(&mut self, placement: &Placement);
 
-    /// Overwrites c, the interior of h (`[images, rows + 2 halo, columns + 2 halo, hidden]`) and that of `above`, there
-    /// times its factors.
-    fn cell_forward(&mut self, cell: &Cell, h: Slot, above: Option<&Above>);
-    fn cell_backward(&mut self, cell: &Cell, gradients: &CellGradients);
+    /// Overwrites c, h (`[images, rows + 2 halo, columns + 2 halo, hidden]`) with its halo as the map says, and the interior
+    /// of `above`, there times its factors.
+    fn cell_forward(&mut self, cell: &Cell, h: Slot, map: &HaloMap, above: Option<&Above>);
+    /// The halo of h's gradient counts for the cells that the map copies; what becomes of it is left open.
+    fn cell_backward(&mut self, cell: &Cell, map: &HaloMap, gradients: &CellGradients);
 
     fn layer_norm_forward(&mut self, norm: &LayerNorm);
     /// Adds to dbias and dgain.

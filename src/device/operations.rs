@@ -45,7 +45,7 @@ pub struct Above {
 /// Gradients around a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CellGradients {
-    /// From the next step, `[images, rows + 2 halo, columns + 2 halo, hidden]`, interior read; `None` is zero.
+    /// From the next step, `[images, rows + 2 halo, columns + 2 halo, hidden]`; `None` is zero.
     pub h: Option<Slot>,
     /// From what reads h above; `None` is zero.
     pub above: Option<Above>,

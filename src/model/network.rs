@@ -8,7 +8,7 @@ use super::parameters::{self, Parameter, Weights};
 use super::random::Stream;
 use crate::device::{
     Above, ArenaPlan, Boundary, Cell, Channel, Convolution, Device, HaloMap, LayerNorm, Placement, Readout,
-    Real, Slot, Write,
+    Real, Sequence, Slot, Write,
 };
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
@@ -117,6 +117,10 @@ impl Series {
         Self { slot: arena.slot(steps * each), each }
     }
 
+    fn activations(arena: &mut ArenaPlan, steps: usize, each: usize) -> Self {
+        Self { slot: arena.activations(steps * each), each }
+    }
+
     pub fn at(&self, step: usize) -> Slot {
         self.span(step, 1)
     }
@@ -146,9 +150,14 @@ impl<T: Real> Network<T> {
         }
         let training = purpose == Purpose::Train;
         let frames = architecture.input_frames;
-        // Steps whose activations are kept, predictions kept, and steps that are convolved at once.
-        let (steps, leads, warm) =
-            if training { (frames + lead_steps - 1, lead_steps, frames) } else { (1, 1, 1) };
+        // Steps whose activations are kept, predictions kept, and steps that are convolved at once. A forecast passes over
+        // all analyses but the last at once, and makes its steps where the last of these was.
+        let (steps, leads, warm) = if training {
+            (frames + lead_steps - 1, lead_steps, frames)
+        } else {
+            let passed = (frames - 1).max(1);
+            (passed, 1, passed)
+        };
         let (parameters, whole) = parameters::plan(arena, architecture, training);
         let weights = Weights::find(architecture, &parameters, |p| p.slot);
         let gradients = Weights::find(architecture, &parameters, |p| p.gradient);
@@ -177,11 +186,9 @@ impl<T: Real> Network<T> {
 
         // Gradients of what two neighbouring layers read are alive at once, never of three.
         let widest = (0..architecture.hidden.len()).map(|l| architecture.layer_inputs(l)).max().unwrap_or(0);
-        let hidden_widest = architecture.hidden.iter().copied().max().unwrap_or(0);
-        let backward = |arena: &mut ArenaPlan, len| arena.slot(if training { len } else { 0 });
-        let dx = [0; 2].map(|_| backward(arena, warm * padded * widest));
-        let dh = backward(arena, padded * hidden_widest);
-        let part = |slot: Slot, len| slot.part(0, if training { len } else { 0 });
+        let only_training = |len| if training { len } else { 0 };
+        let dx = [0; 2].map(|_| arena.activations(only_training(warm * padded * widest)));
+        let part = |slot: Slot, len| slot.part(0, only_training(len));
 
         let mut layers: Vec<Layer> = Vec::new();
         for (l, &hidden) in architecture.hidden.iter().enumerate() {
@@ -189,20 +196,21 @@ impl<T: Real> Network<T> {
             let dropout = training && architecture.dropout > 0.0;
             let x = match layers.last() {
                 Some(below) if !dropout => below.h,
-                _ => Series::plan(arena, steps, padded * inputs),
+                _ => Series::activations(arena, steps, padded * inputs),
             };
             let even = Channel::centre(false);
             let read = if l == 0 { input_channels(architecture, geometry) } else { vec![even; inputs] };
             let channels = GATES * hidden;
-            let mut normalisation =
-                |each| architecture.layer_norm.then(|| Series::plan(arena, steps, inner * each));
-            let (normalised, inverse_deviation) = (normalisation(channels), normalisation(GATES));
+            let normalised =
+                architecture.layer_norm.then(|| Series::activations(arena, steps, inner * channels));
+            let inverse_deviation =
+                architecture.layer_norm.then(|| Series::plan(arena, steps, inner * GATES));
             layers.push(Layer {
                 hidden,
                 x,
-                h: Series::plan(arena, steps, padded * hidden),
-                c: Series::plan(arena, steps, inner * hidden),
-                gates: Series::plan(arena, steps, inner * channels),
+                h: Series::activations(arena, steps, padded * hidden),
+                c: Series::plan(arena, if training { steps } else { 1 }, inner * hidden),
+                gates: Series::activations(arena, steps, inner * channels),
                 normalised,
                 inverse_deviation,
                 factors: dropout.then(|| arena.slot(batch * hidden)),
@@ -211,19 +219,19 @@ impl<T: Real> Network<T> {
                 x_map: map(batch, &read)?,
                 x_warm_map: map(warm * batch, &read)?,
                 h_map: map(batch, &vec![even; hidden])?,
-                dc: backward(arena, inner * hidden),
+                dc: arena.slot(only_training(inner * hidden)),
                 dx: Series { slot: part(dx[l % 2], warm * padded * inputs), each: padded * inputs },
-                dh: part(dh, padded * hidden),
+                dh: arena.activations(only_training(padded * hidden)),
             });
         }
 
         let (top, outputs) = (architecture.hidden[architecture.hidden.len() - 1], architecture.outputs());
         let y = arena.slot(inner * outputs);
         let head = Head {
-            x: Series::plan(arena, leads, inner * top),
+            x: Series::activations(arena, leads, inner * top),
             y,
-            dx: backward(arena, inner * top),
-            dy: Series { slot: backward(arena, leads * inner * outputs), each: inner * outputs },
+            dx: arena.activations(only_training(inner * top)),
+            dy: Series { slot: arena.slot(only_training(leads * inner * outputs)), each: inner * outputs },
             shape: convolution(top, outputs, 1),
             readout: Readout {
                 images: batch,
@@ -237,7 +245,8 @@ impl<T: Real> Network<T> {
             },
         };
         let fed = if training { leads - 1 } else { 1 };
-        let scratch = Scratch { fed: Series::plan(arena, fed, state), dfed: backward(arena, state) };
+        let scratch =
+            Scratch { fed: Series::plan(arena, fed, state), dfed: arena.slot(only_training(state)) };
         Ok(Self {
             architecture: architecture.clone(),
             geometry: geometry.clone(),
@@ -368,11 +377,25 @@ impl<T: Real> Network<T> {
     }
 
     /// `Wx * x` of `steps` consecutive steps.
-    pub(super) fn project(&self, device: &mut dyn Device<T>, l: usize, first: usize, steps: usize) {
+    pub(super) fn project(
+        &self,
+        device: &mut dyn Device<T>,
+        l: usize,
+        first: usize,
+        steps: usize,
+        write: Write,
+    ) {
         let layer = &self.layers[l];
         let shape = Convolution { images: steps * self.batch, ..layer.input };
         let (x, gates) = (layer.x.span(first, steps), layer.gates.span(first, steps));
-        device.convolve(&shape, x, self.weights.layers[l].input, gates, Write::Overwrite);
+        device.convolve(&shape, x, self.weights.layers[l].input, gates, write);
+    }
+
+    /// `Wh * h` of step `t`, from the h that step `from` left.
+    pub(super) fn recur(&self, device: &mut dyn Device<T>, l: usize, from: usize, t: usize, write: Write) {
+        let layer = &self.layers[l];
+        let weights = self.weights.layers[l].hidden;
+        device.convolve(&layer.recurrent, layer.h.at(from), weights, layer.gates.at(t), write);
     }
 
     /// What the cell of layer `l` reads and writes at step `t`; `before` is the cell state that it starts from.
@@ -388,7 +411,7 @@ impl<T: Real> Network<T> {
             bias: weights.bias,
             peepholes: weights.peephole,
             c_before: before,
-            c: layer.c.at(t),
+            c: self.cell_state(l, t),
         }
     }
 
@@ -407,26 +430,26 @@ impl<T: Real> Network<T> {
         })
     }
 
-    /// Finishes step `t` of layer `l` after its projection: recurrence from `h_before`, cell, halo of h.
-    pub(super) fn recur(
+    /// The cell state of layer `l` after step `t`: there is one for each step only in training.
+    pub(super) fn cell_state(&self, l: usize, t: usize) -> Slot {
+        self.layers[l].c.at(if self.purpose == Purpose::Train { t } else { 0 })
+    }
+
+    /// Finishes step `t` of layer `l` after its convolutions: cell, halo of h.
+    pub(super) fn finish(
         &self,
         device: &mut dyn Device<T>,
         l: usize,
         t: usize,
-        before: Option<(Slot, Slot)>,
+        c_before: Option<Slot>,
         above: Option<Above>,
     ) {
         let layer = &self.layers[l];
-        if let Some((h, _)) = before {
-            let weights = self.weights.layers[l].hidden;
-            device.convolve(&layer.recurrent, h, weights, layer.gates.at(t), Write::Add);
-        }
         if let Some(norm) = self.norm(l, t) {
             device.layer_norm_forward(&norm);
         }
-        let cell = self.cell(l, t, before.map(|(_, c)| c));
-        device.cell_forward(&cell, layer.h.at(t), above.as_ref());
-        device.halo_fill(&layer.h_map, layer.h.at(t));
+        let cell = self.cell(l, t, c_before);
+        device.cell_forward(&cell, layer.h.at(t), &layer.h_map, above.as_ref());
     }
 
     /// The head for the prediction `lead` of the state `base`.
@@ -435,6 +458,11 @@ impl<T: Real> Network<T> {
         device.convolve(&head.shape, head.x.at(lead), self.weights.head, head.y, Write::Overwrite);
         let base = self.architecture.residual.then_some(base);
         device.readout(&head.readout, base, self.state_of(self.slots.predictions, lead, 1));
+    }
+
+    /// One of the sequences of operations of this network.
+    pub(super) fn sequence(&self, name: &'static str, number: usize) -> Sequence {
+        Sequence { name, of: self.weights(), number }
     }
 
     /// Entries `first..first + count` of a slot of states.

@@ -4,20 +4,28 @@
 //! data gradient and, over all steps, every weight gradient. Only `Wh * h` and its data gradient go step by step.
 
 use super::network::{Layer, Network, Purpose};
-use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot};
+use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot, Write};
 
 impl<T: Real> Network<T> {
     /// Makes the first `leads` predictions from frames, statics, forcings and the sampling shares.
     pub fn forward(&self, device: &mut dyn Device<T>, leads: usize) {
         let steps = self.check(leads);
+        device.repeat(self.sequence("forward", leads), &mut |device| self.forward_over(device, steps));
+    }
+
+    fn forward_over(&self, device: &mut dyn Device<T>, steps: usize) {
         let frames = self.architecture.input_frames;
         let analyses = self.state_of(self.slots.frames, 0, frames);
         self.feed(device, 0, frames, analyses, self.forcings_of(0, frames));
         for l in 0..self.layers.len() {
-            self.project(device, l, 0, frames);
+            self.project(device, l, 0, frames, Write::Overwrite);
             for t in 0..frames {
+                if t > 0 {
+                    self.recur(device, l, t - 1, t, Write::Add);
+                }
                 self.advance(device, l, t);
             }
+            self.look_ahead(device, l, frames, steps);
             if let Some(next) = self.behind_dropout(l) {
                 device.halo_fill(&next.x_warm_map, next.x.span(0, frames));
             }
@@ -30,8 +38,10 @@ impl<T: Real> Network<T> {
             device.mix(self.sampling_of(t), truth, prediction, fed);
             self.feed(device, t, 1, fed, self.forcings_of(t, 1));
             for l in 0..self.layers.len() {
-                self.project(device, l, t, 1);
+                device.join(l);
+                self.project(device, l, t, 1, Write::Add);
                 self.advance(device, l, t);
+                self.look_ahead(device, l, t + 1, steps);
                 if let Some(next) = self.behind_dropout(l) {
                     device.halo_fill(&next.x_map, next.x.at(t));
                 }
@@ -45,6 +55,11 @@ impl<T: Real> Network<T> {
     /// through the steps that it was fed to.
     pub fn backward(&self, device: &mut dyn Device<T>, leads: usize) {
         let steps = self.check(leads);
+        device
+            .repeat(self.sequence("backward", leads), &mut |device| self.backward_over(device, steps, leads));
+    }
+
+    fn backward_over(&self, device: &mut dyn Device<T>, steps: usize, leads: usize) {
         let frames = self.architecture.input_frames;
         for layer in &self.layers {
             device.zero(layer.dc);
@@ -62,11 +77,14 @@ impl<T: Real> Network<T> {
             for t in (0..frames).rev() {
                 self.retreat(device, l, t, steps, t);
             }
+            // Nothing waits for the gradients of weights.
+            device.aside(l, &mut |device| self.weights_backward(device, l, steps));
             if l > 0 {
                 self.project_backward(device, l, 0, frames);
             }
         }
-        self.weights_backward(device, steps, leads);
+        self.head_backward(device, leads);
+        (0..self.layers.len()).for_each(|l| device.join(l));
     }
 
     /// The number of steps that make `leads` predictions.
@@ -90,9 +108,16 @@ impl<T: Real> Network<T> {
         self.slots.sampling.part((t - self.architecture.input_frames) * self.batch, self.batch)
     }
 
+    /// Begins step `t` of layer `l`, if there is one, while the layers above are busy with the step before.
+    fn look_ahead(&self, device: &mut dyn Device<T>, l: usize, t: usize, steps: usize) {
+        if t < steps {
+            device.aside(l, &mut |device| self.recur(device, l, t - 1, t, Write::Overwrite));
+        }
+    }
+
     fn advance(&self, device: &mut dyn Device<T>, l: usize, t: usize) {
         let layer = &self.layers[l];
-        let before = (t > 0).then(|| (layer.h.at(t - 1), layer.c.at(t - 1)));
+        let c_before = (t > 0).then(|| self.cell_state(l, t - 1));
         let above = if l + 1 == self.layers.len() {
             let lead = (t + 1).checked_sub(self.architecture.input_frames);
             lead.map(|lead| Above { slot: self.head.x.at(lead), halo: 0, factors: layer.factors })
@@ -103,7 +128,7 @@ impl<T: Real> Network<T> {
                 factors: layer.factors,
             })
         };
-        self.recur(device, l, t, before, above);
+        self.finish(device, l, t, c_before, above);
     }
 
     /// Gradient of the prediction that step `t` makes, back to the top layer.
@@ -122,9 +147,7 @@ impl<T: Real> Network<T> {
         let (weights, gradients) = (&self.weights.layers[l], &self.gradients.layers[l]);
         let recurrent = t + 1 < steps;
         if recurrent {
-            let dy = layer.gates.at(t + 1);
-            device.convolve_input_gradient(&layer.recurrent, dy, weights.hidden, layer.dh);
-            device.halo_adjoint(&layer.h_map, layer.dh);
+            device.join(l);
         }
         let above = match self.layers.get(l + 1) {
             Some(next) => Some(Above {
@@ -143,9 +166,15 @@ impl<T: Real> Network<T> {
             bias: gradients.bias,
             peepholes: gradients.peephole,
         };
-        device.cell_backward(&cell, &gradients_of_cell);
+        device.cell_backward(&cell, &layer.h_map, &gradients_of_cell);
         if let (Some(norm), Some(gradients)) = (self.norm(l, t), gradients.norm) {
             device.layer_norm_backward(&norm, gradients.bias, gradients.gain);
+        }
+        // What the step before will need, while the layers below are busy with this one.
+        if t > 0 {
+            device.aside(l, &mut |device| {
+                device.convolve_input_gradient(&layer.recurrent, layer.gates.at(t), weights.hidden, layer.dh);
+            });
         }
     }
 
@@ -188,17 +217,19 @@ impl<T: Real> Network<T> {
         }
     }
 
-    fn weights_backward(&self, device: &mut dyn Device<T>, steps: usize, leads: usize) {
-        for (layer, gradients) in self.layers.iter().zip(&self.gradients.layers) {
-            let shape = Convolution { images: steps * self.batch, ..layer.input };
-            let (x, dy) = (layer.x.span(0, steps), layer.gates.span(0, steps));
-            device.convolve_weight_gradient(&shape, x, dy, gradients.input);
-            if steps > 1 {
-                let shape = Convolution { images: (steps - 1) * self.batch, ..layer.recurrent };
-                let (h, dy) = (layer.h.span(0, steps - 1), layer.gates.span(1, steps - 1));
-                device.convolve_weight_gradient(&shape, h, dy, gradients.hidden);
-            }
+    fn weights_backward(&self, device: &mut dyn Device<T>, l: usize, steps: usize) {
+        let (layer, gradients) = (&self.layers[l], &self.gradients.layers[l]);
+        let shape = Convolution { images: steps * self.batch, ..layer.input };
+        let (x, dy) = (layer.x.span(0, steps), layer.gates.span(0, steps));
+        device.convolve_weight_gradient(&shape, x, dy, gradients.input);
+        if steps > 1 {
+            let shape = Convolution { images: (steps - 1) * self.batch, ..layer.recurrent };
+            let (h, dy) = (layer.h.span(0, steps - 1), layer.gates.span(1, steps - 1));
+            device.convolve_weight_gradient(&shape, h, dy, gradients.hidden);
         }
+    }
+
+    fn head_backward(&self, device: &mut dyn Device<T>, leads: usize) {
         let shape = Convolution { images: leads * self.batch, ..self.head.shape };
         let (x, dy) = (self.head.x.span(0, leads), self.head.dy.span(0, leads));
         device.convolve_weight_gradient(&shape, x, dy, self.gradients.head);

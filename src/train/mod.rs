@@ -15,6 +15,7 @@ mod curve;
 mod fault;
 mod feed;
 mod interrupt;
+mod loss_scale;
 mod plan;
 mod progress;
 mod rehearsal;

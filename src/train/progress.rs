@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::io::checkpoint::{Card, Checkpoint};
 use crate::preprocess::Position;
 use crate::train::curve::CurveLength;
+use crate::train::loss_scale::LossScale;
 use crate::train::plan::TrainPlan;
 use crate::train::stopping::Stopping;
 
@@ -30,6 +31,9 @@ pub struct Progress {
     /// Updates skipped because something was not finite, in all and in a row.
     pub skipped: u64,
     pub skipped_in_a_row: u32,
+    /// Where gradients are float16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScale>,
     pub stopping: Stopping,
     /// The training has ended.
     pub finished: bool,

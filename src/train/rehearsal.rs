@@ -41,7 +41,7 @@ pub fn rehearse(training: &Training<'_>, device: &mut dyn Device<f32>, batches: 
     let mut train = |device: &mut dyn Device<f32>| {
         device.zero(workspace.network.gradients());
         workspace.network.forward(device, leads);
-        workspace.loss(device, &weights);
+        workspace.loss(device, &weights, 1.0);
         workspace.network.backward(device, leads);
         updates += 1;
         workspace.update(device, training.plan.learning_rate.peak, 1.0, updates);

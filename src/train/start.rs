@@ -13,6 +13,7 @@ use crate::preprocess::{
 use crate::train::curve::{Curve, CurveLength};
 use crate::train::feed::{Feed, Turning};
 use crate::train::interrupt::Interrupt;
+use crate::train::loss_scale::LossScale;
 use crate::train::plan::TrainPlan;
 use crate::train::progress::{Progress, StateFile};
 use crate::train::trainer::Trainer;
@@ -34,6 +35,8 @@ pub struct Training<'a> {
     /// A normalised data set up to this size is kept in memory [bytes].
     pub cache_bytes: usize,
     pub run: &'a RunDir,
+    /// Whether gradients would vanish in the precision of the device's activations.
+    pub scales_loss: bool,
     /// Whether to continue at the run's last checkpoint; a run without one starts at the beginning.
     pub resume: bool,
 }
@@ -52,7 +55,9 @@ pub fn train(
     let mut fixed_tensors = normalizer.to_tensors();
     fixed_tensors.extend(inputs.to_tensors());
     let resumed = if training.resume { resume(run, &described, watcher)? } else { None };
-    let progress = resumed.as_ref().map_or_else(Progress::default, |(progress, _)| progress.clone());
+    let begin =
+        || Progress { loss_scale: training.scales_loss.then(LossScale::default), ..Progress::default() };
+    let progress = resumed.as_ref().map_or_else(begin, |(progress, _)| progress.clone());
     let length = resumed.as_ref().map_or_else(CurveLength::default, |(progress, _)| progress.curve);
     let (curve, remarks) = Curve::open(run, length)?;
     remarks.iter().for_each(|remark| watcher.remark(remark));
@@ -174,7 +179,7 @@ impl Opened {
             mask: weights.mask.clone(),
         });
         let feed = Feed::plan(&mut arena, loader, recipe, workspace.input(), turning, beside);
-        let bytes = arena.elements() * size_of::<f32>();
+        let bytes = device.bytes(&arena);
         device.allocate(&arena)?;
         workspace.start(&weights, plan.seed, device);
         workspace.upload_constants(device, inputs.statics(), &normalizer.tendency_scale());

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::preprocess::Input;
 use crate::train::curve::{StepLine, now};
 use crate::train::fault::{Fault, Scene};
+use crate::train::loss_scale::LossScale;
 use crate::train::plan::NonFinite;
 use crate::train::schedule::{derived_seed, ema_decay, uniform};
 use crate::train::trainer::Trainer;
@@ -44,7 +45,10 @@ impl Trainer<'_> {
             None => {
                 self.update(learning_rate, self.clipped(norm));
                 self.average();
+                self.progress.loss_scale.iter_mut().for_each(LossScale::succeed);
             }
+            // That the factor is too large is found out in this way, and is no fault of data or network.
+            Some(Fault::Gradient { .. }) if self.shrinks_loss_scale() => self.progress.skipped += 1,
             Some(fault) => self.skip_or_stop(fault)?,
         }
         self.progress.step += 1;
@@ -102,7 +106,8 @@ impl Trainer<'_> {
 
     /// Adds the loss, leaving its gradient on the device.
     fn measure(&mut self, input: &Input, losses: &mut Losses) -> Result<()> {
-        let values = self.workspace.loss(&mut *self.device, &self.lead_weights);
+        let scale = self.loss_scale();
+        let values = self.workspace.loss(&mut *self.device, &self.lead_weights, scale);
         for (sum, value) in losses.lead.iter_mut().zip(&values) {
             *sum += value / self.plan.accumulate as f64;
         }
@@ -132,7 +137,7 @@ impl Trainer<'_> {
     /// Euclidean norm of the mean gradient.
     fn gradient_norm(&self) -> f64 {
         let squares = self.device.sum_of_squares(self.workspace.network.gradients());
-        squares.sqrt() / self.plan.accumulate as f64
+        squares.sqrt() / (self.plan.accumulate as f64 * self.loss_scale())
     }
 
     fn gradient_fault(&self, norm: f64) -> Option<Fault> {
@@ -145,7 +150,17 @@ impl Trainer<'_> {
             Some(longest) if norm > longest => longest / norm,
             _ => 1.0,
         };
-        factor / self.plan.accumulate as f64
+        factor / (self.plan.accumulate as f64 * self.loss_scale())
+    }
+
+    /// What the loss gradient is multiplied by.
+    fn loss_scale(&self) -> f64 {
+        self.progress.loss_scale.map_or(1.0, |scale| scale.factor)
+    }
+
+    /// Whether there is a factor that can be made smaller, which is done.
+    fn shrinks_loss_scale(&mut self) -> bool {
+        self.progress.loss_scale.as_mut().is_some_and(LossScale::fail)
     }
 
     fn update(&mut self, learning_rate: f64, scale: f64) {

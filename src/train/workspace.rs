@@ -1,7 +1,7 @@
 //! Everything that a training keeps on the device, in one arena: the network, the averaged network that forecasts, the
 //! optimiser's moments and the loss.
 
-use crate::device::{AdamW, ArenaPlan, Device, Loss, Slot};
+use crate::device::{AdamW, ArenaPlan, Device, Loss, Sequence, Slot};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Tensor, Tensors};
 use crate::model::{Architecture, Geometry, Network, Parameter, Purpose, Slots};
@@ -98,9 +98,9 @@ impl Workspace {
         self.network.parameters().iter().map(Parameter::len).sum()
     }
 
-    /// The loss of the first `leads` predictions by lead, and on the device its gradient with the leads weighted by
-    /// `lead_weights`.
-    pub fn loss(&self, device: &mut dyn Device<f32>, lead_weights: &[f64]) -> Vec<f64> {
+    /// The loss of the first `leads` predictions by lead, and on the device `scale` times its gradient with the leads
+    /// weighted by `lead_weights`.
+    pub fn loss(&self, device: &mut dyn Device<f32>, lead_weights: &[f64], scale: f64) -> Vec<f64> {
         let leads = lead_weights.len();
         let slots = self.network.slots();
         let field = slots.predictions.len() / self.loss.leads;
@@ -114,7 +114,7 @@ impl Workspace {
             gradient: Some(slots.prediction_gradients.part(0, leads * field)),
             ..self.loss
         };
-        let weights: Vec<f32> = lead_weights.iter().map(|w| *w as f32).collect();
+        let weights: Vec<f32> = lead_weights.iter().map(|w| (scale * w) as f32).collect();
         device.upload(loss.lead_weights, &weights);
         device.loss(&loss);
         let mut values = vec![0.0_f32; leads];
@@ -129,19 +129,22 @@ impl Workspace {
         let unbiased = |beta: f64| 1.0 / (1.0 - beta.powi(exponent));
         let settings = [rate, scale, unbiased(plan.beta1), unbiased(plan.beta2)];
         device.upload(self.settings, &settings.map(|x| x as f32));
-        for parameter in self.network.parameters() {
-            device.adamw(&AdamW {
-                beta1: plan.beta1,
-                beta2: plan.beta2,
-                epsilon: plan.epsilon,
-                decay: if parameter.decay { plan.weight_decay } else { 0.0 },
-                parameter: parameter.slot,
-                gradient: parameter.gradient,
-                first: self.like(parameter, self.moments[0]),
-                second: self.like(parameter, self.moments[1]),
-                settings: self.settings,
-            });
-        }
+        let sequence = Sequence { name: "update", of: self.settings, number: 0 };
+        device.repeat(sequence, &mut |device| {
+            for parameter in self.network.parameters() {
+                device.adamw(&AdamW {
+                    beta1: plan.beta1,
+                    beta2: plan.beta2,
+                    epsilon: plan.epsilon,
+                    decay: if parameter.decay { plan.weight_decay } else { 0.0 },
+                    parameter: parameter.slot,
+                    gradient: parameter.gradient,
+                    first: self.like(parameter, self.moments[0]),
+                    second: self.like(parameter, self.moments[1]),
+                    settings: self.settings,
+                });
+            }
+        });
     }
 
     /// Moves the averaged weights towards the weights.
@@ -285,7 +288,7 @@ mod tests {
             device.upload(workspace.network.slots().frames, &frames);
             workspace.network.forward(device, 2);
             let weights = lead_weights(&self.plan.loss, 2);
-            let values = workspace.loss(device, &weights);
+            let values = workspace.loss(device, &weights, 1.0);
             workspace.network.backward(device, 2);
             values.iter().zip(weights).map(|(value, weight)| value * weight).sum()
         }

@@ -3,19 +3,19 @@
 use serde::Serialize;
 
 use super::{Machine, Measure, Times, numbers, peak_memory, print};
-use crate::commands::devices::DeviceArgs;
-use crate::device::{AdamW, ArenaPlan, Device, Edge, Loss, Slot};
+use crate::commands::devices::PreciseDeviceArgs;
+use crate::device::{AdamW, ArenaPlan, Device, Edge, Loss, Sequence};
 use crate::error::{Error, Result};
 use crate::model::{Architecture, GATES, Geometry, Network, Purpose};
 
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// Only these: europe, europe7, wb5.6-small, wb5.6-patch2.
+    /// Only these: europe, europe7, wb5.6-small, wb5.6-patch2; on a GPU wb5.6-patch2, wb5.6, grid1.5, grid0.25
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     config: Vec<String>,
     #[command(flatten)]
-    device: DeviceArgs,
+    device: PreciseDeviceArgs,
     #[command(flatten)]
     measure: Measure,
 }
@@ -37,60 +37,46 @@ struct Config {
     leads: usize,
 }
 
-/// Europe: 21 x 24 points of a region; wb5.6: the whole earth at 5.6 degrees, and in patches of 2 x 2.
-const CONFIGS: [Config; 4] = [
-    Config {
-        name: "europe",
-        channels: 3,
-        hidden: 32,
-        layers: 2,
-        kernel: 3,
-        batch: 16,
-        rows: 21,
-        columns: 24,
-        periodic: false,
-        frames: 4,
-        leads: 3,
-    },
-    Config {
-        name: "europe7",
-        channels: 3,
-        hidden: 32,
-        layers: 3,
-        kernel: 7,
-        batch: 16,
-        rows: 21,
-        columns: 24,
-        periodic: false,
-        frames: 2,
-        leads: 2,
-    },
-    Config {
-        name: "wb5.6-small",
-        channels: 4,
-        hidden: 64,
-        layers: 2,
-        kernel: 3,
-        batch: 4,
-        rows: 32,
-        columns: 64,
-        periodic: true,
-        frames: 4,
-        leads: 4,
-    },
-    Config {
-        name: "wb5.6-patch2",
-        channels: 4,
-        hidden: 128,
-        layers: 4,
-        kernel: 5,
-        batch: 1,
-        rows: 16,
-        columns: 32,
-        periodic: true,
-        frames: 4,
-        leads: 4,
-    },
+impl Config {
+    const fn new(name: &'static str, [channels, hidden, layers, kernel]: [usize; 4], on: Shape) -> Self {
+        let Shape { batch, rows, columns, periodic, frames, leads } = on;
+        Self { name, channels, hidden, layers, kernel, batch, rows, columns, periodic, frames, leads }
+    }
+}
+
+/// What a network runs on.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    batch: usize,
+    rows: usize,
+    columns: usize,
+    periodic: bool,
+    frames: usize,
+    leads: usize,
+}
+
+const fn region(batch: usize, frames: usize, leads: usize) -> Shape {
+    Shape { batch, rows: 21, columns: 24, periodic: false, frames, leads }
+}
+
+const fn globe(batch: usize, rows: usize, frames: usize, leads: usize) -> Shape {
+    Shape { batch, rows, columns: 2 * rows, periodic: true, frames, leads }
+}
+
+/// For a processor. Europe: 21 x 24 points of a region; wb5.6: the whole earth at 5.6 degrees, and in patches of 2 x 2.
+const ON_A_PROCESSOR: [Config; 4] = [
+    Config::new("europe", [3, 32, 2, 3], region(16, 4, 3)),
+    Config::new("europe7", [3, 32, 3, 7], region(16, 2, 2)),
+    Config::new("wb5.6-small", [4, 64, 2, 3], globe(4, 32, 4, 4)),
+    Config::new("wb5.6-patch2", [4, 128, 4, 5], globe(1, 16, 4, 4)),
+];
+
+/// For a GPU: longer and larger, and the whole earth at 1.5 and at 0.25 degrees.
+const ON_A_GPU: [Config; 4] = [
+    Config::new("wb5.6-patch2", [4, 128, 4, 5], globe(16, 16, 12, 12)),
+    Config::new("wb5.6", [4, 64, 3, 3], globe(16, 32, 6, 6)),
+    Config::new("grid1.5", [20, 96, 3, 3], globe(4, 120, 4, 4)),
+    Config::new("grid0.25", [20, 64, 2, 3], globe(1, 720, 2, 2)),
 ];
 
 #[derive(Serialize)]
@@ -104,6 +90,8 @@ struct Row<'a> {
     rollout_gflops: f64,
     /// Of this process so far.
     peak_mib: Option<f64>,
+    /// What training takes on the device.
+    arena_mib: f64,
     #[serde(flatten)]
     machine: &'a Machine,
 }
@@ -111,16 +99,17 @@ struct Row<'a> {
 pub fn run(args: &Args) -> Result<()> {
     let measure = &args.measure;
     measure.check()?;
+    let (mut opened, machine) = measure.open::<f32>(args.device)?;
+    let known = if machine.gpu { ON_A_GPU } else { ON_A_PROCESSOR };
     for name in &args.config {
-        if !CONFIGS.iter().any(|config| config.name == name) {
-            let known = CONFIGS.map(|config| config.name).join(", ");
-            return Err(Error::input(format!("no bench is called '{name}'")).hint(format!("one of {known}")));
+        if !known.iter().any(|config| config.name == name) {
+            let known = known.map(|config| config.name).join(", ");
+            return Err(Error::input(format!("no bench on {} is called '{name}'", machine.device))
+                .hint(format!("one of {known}")));
         }
     }
-    for config in CONFIGS.iter().filter(|c| args.config.is_empty() || args.config.iter().any(|n| n == c.name))
-    {
-        let (mut opened, machine) = measure.open::<f32>(args.device.device)?;
-        let device = &mut *opened;
+    let device = &mut *opened;
+    for config in known.iter().filter(|c| args.config.is_empty() || args.config.iter().any(|n| n == c.name)) {
         let training = Training::plan(config, device)?;
         let train = measure.times(|| training.step(device))?;
         let forecast = Forecast::plan(config, device)?;
@@ -134,11 +123,12 @@ pub fn run(args: &Args) -> Result<()> {
             rollout_milliseconds: rollout,
             rollout_gflops: rollout.rate(flops),
             peak_mib: peak_memory(),
+            arena_mib: training.bytes as f64 / 1024.0 / 1024.0,
             machine: &machine,
         };
         let sentence = format!(
-            "{:13} training step of {:2} {:8.1} ms ({:.1} to {:.1}) {:4.0} GFLOP/s   forecast of one {:8.2} ms ({:.2} to \
-             {:.2}) {:4.0} GFLOP/s   peak {:.0} MiB, {}",
+            "{:13} training step of {:2} {:8.2} ms ({:.2} to {:.2}) {:4.0} GFLOP/s   forecast of one {:8.2} ms ({:.2} to \
+             {:.2}) {:4.0} GFLOP/s   peak {:.0} MiB, arena {:.0} MiB, {}",
             config.name,
             config.batch,
             train.median,
@@ -150,6 +140,7 @@ pub fn run(args: &Args) -> Result<()> {
             rollout.max,
             row.rollout_gflops,
             row.peak_mib.unwrap_or(f64::NAN),
+            row.arena_mib,
             machine.device,
         );
         print(measure, &row, &sentence)?;
@@ -199,6 +190,7 @@ impl Config {
 /// A network, its loss and its optimiser.
 struct Training {
     network: Network<f32>,
+    bytes: usize,
     leads: usize,
     loss: Loss,
     optimiser: AdamW,
@@ -250,15 +242,18 @@ impl Training {
         }
         device.upload(settings, &[1e-3, 1.0, 10.0, 1000.0]);
         device.upload(slots.frames, &numbers(slots.frames.len()));
-        Ok(Self { network, leads: config.leads, loss, optimiser })
+        Ok(Self { network, bytes: device.bytes(&arena), leads: config.leads, loss, optimiser })
     }
 
     fn step(&self, device: &mut dyn Device<f32>) -> Result<()> {
-        device.zero(self.network.gradients());
-        self.network.forward(device, self.leads);
-        device.loss(&self.loss);
-        self.network.backward(device, self.leads);
-        device.adamw(&self.optimiser);
+        let sequence = Sequence { name: "training step", of: self.loss.values, number: 0 };
+        device.repeat(sequence, &mut |device| {
+            device.zero(self.network.gradients());
+            self.network.forward(device, self.leads);
+            device.loss(&self.loss);
+            self.network.backward(device, self.leads);
+            device.adamw(&self.optimiser);
+        });
         device.finish()
     }
 }
@@ -267,7 +262,6 @@ impl Training {
 struct Forecast {
     network: Network<f32>,
     leads: usize,
-    predictions: Slot,
 }
 
 impl Forecast {
@@ -279,16 +273,14 @@ impl Forecast {
         network.initialise(device, 1);
         let slots = network.slots();
         device.upload(slots.frames, &numbers(slots.frames.len()));
-        let predictions = slots.predictions;
-        Ok(Self { network, leads: config.leads, predictions })
+        Ok(Self { network, leads: config.leads })
     }
 
+    /// The predictions stay on the device.
     fn run(&self, device: &mut dyn Device<f32>) -> Result<()> {
-        let mut state = vec![0.0; self.predictions.len()];
         self.network.warm_up(device);
         for _ in 0..self.leads {
             self.network.step(device);
-            device.download(self.predictions, &mut state);
         }
         device.finish()
     }

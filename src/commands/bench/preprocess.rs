@@ -85,6 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
         cache_bytes: 0,
         run: &RunDir::create(&folder.path().join("run"))?,
         resume: false,
+        scales_loss: false,
     };
     let found = rehearse(&training, &mut *opened.device, args.batches as usize)?;
     let row = Row {

@@ -37,35 +37,52 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {
     /// Bits of the significands of the numbers that cases begin with: both devices hold them exactly.
-    pub bits: u32,
+    bits: u32,
     /// Largest relative error of one rounding.
-    pub rounding: f64,
+    rounding: f64,
+    /// The same where an activation is stored.
+    storing: f64,
 }
 
 impl Precision {
-    pub const DOUBLE: Self = Self { bits: 24, rounding: f64::EPSILON / 2.0 };
-    pub const SINGLE: Self = Self { bits: 24, rounding: f32::EPSILON as f64 / 2.0 };
+    pub const DOUBLE: Self = Self { bits: 24, rounding: f64::EPSILON / 2.0, storing: f64::EPSILON / 2.0 };
+    pub const SINGLE: Self =
+        Self { bits: 24, rounding: f32::EPSILON as f64 / 2.0, storing: f32::EPSILON as f64 / 2.0 };
+    /// Its elementary functions are those that take the fewest instructions: some 16 roundings each.
+    /// Factors that lose nothing when 11 bits of them are read.
+    pub const TF32: Self = Self { bits: 11, ..Self::SINGLE };
+    pub const BF16: Self = Self { bits: 8, rounding: 16.0 * Self::SINGLE.rounding, storing: 1.0 / 256.0 };
+    pub const FP16: Self = Self { bits: 11, storing: 1.0 / 2048.0, ..Self::BF16 };
 }
 
 /// Numbers that a case computed, and by how many roundings they may be off.
 struct Output {
     values: Vec<f64>,
-    roundings: f64,
+    tolerance: f64,
 }
 
 /// A device on which a case is run.
 pub struct Bench<'a, T: Real> {
     pub device: &'a mut dyn Device<T>,
-    bits: u32,
+    precision: Precision,
     outputs: Vec<Output>,
 }
 
 impl<T: Real> Bench<'_, T> {
     /// Slots of these lengths, full of noise, in place of all that were there.
     pub fn slots<const N: usize>(&mut self, lengths: [usize; N]) -> Result<[Slot; N]> {
+        Ok(self.mixed(lengths, [])?.0)
+    }
+
+    /// As [`slots`](Self::slots), and some that hold activations.
+    pub fn mixed<const N: usize, const M: usize>(
+        &mut self,
+        exact: [usize; N],
+        activations: [usize; M],
+    ) -> Result<([Slot; N], [Slot; M])> {
         let mut plan = ArenaPlan::default();
-        let slots = lengths.map(|len| plan.slot(len));
-        self.start(&plan, &slots)?;
+        let slots = (exact.map(|len| plan.slot(len)), activations.map(|len| plan.activations(len)));
+        self.start(&plan, &[&slots.0[..], &slots.1[..]].concat())?;
         Ok(slots)
     }
 
@@ -73,28 +90,47 @@ impl<T: Real> Bench<'_, T> {
     pub fn start(&mut self, plan: &ArenaPlan, slots: &[Slot]) -> Result<()> {
         self.device.allocate(plan)?;
         for (seed, &slot) in slots.iter().enumerate() {
-            self.upload(slot, &noise(slot.len(), seed as u64, self.bits));
+            self.fill(slot, seed as u64);
         }
         Ok(())
+    }
+
+    /// Fills a slot with noise.
+    pub fn fill(&mut self, slot: Slot, seed: u64) {
+        self.upload(slot, &noise(slot.len(), seed, self.precision.bits));
     }
 
     pub fn upload(&mut self, slot: Slot, values: &[f64]) {
         self.device.upload(slot, &values.iter().map(|&x| T::of(x)).collect::<Vec<_>>());
     }
 
-    /// Compares a slot; `roundings` is how many roundings of its largest number arithmetic may leave.
+    /// Compares a slot; `roundings` is how many roundings of its largest number arithmetic may leave, besides that of
+    /// storing it.
     pub fn compare(&mut self, slot: Slot, roundings: f64) {
-        let mut values = vec![T::default(); slot.len()];
-        self.device.download(slot, &mut values);
-        self.compare_values(values.into_iter().map(Real::wide).collect(), roundings);
+        let stored = if slot.is_activation() { 1.0 } else { 0.0 };
+        self.compare_rounded(slot, stored, roundings);
     }
 
     pub fn compare_all(&mut self, slots: &[Slot], roundings: f64) {
         slots.iter().for_each(|&slot| self.compare(slot, roundings));
     }
 
+    /// As [`compare`](Self::compare), of what was as much as `stored` times rounded to an activation on its way.
+    pub fn compare_rounded(&mut self, slot: Slot, stored: f64, roundings: f64) {
+        let mut values = vec![T::default(); slot.len()];
+        self.device.download(slot, &mut values);
+        let tolerance = stored * self.precision.storing + roundings * self.precision.rounding;
+        self.outputs.push(Output { values: values.into_iter().map(Real::wide).collect(), tolerance });
+    }
+
+    /// Compares numbers that the device gave.
     pub fn compare_values(&mut self, values: Vec<f64>, roundings: f64) {
-        self.outputs.push(Output { values, roundings });
+        self.outputs.push(Output { values, tolerance: roundings * self.precision.rounding });
+    }
+
+    /// Compares a number that the device gave; relative to its size.
+    pub fn compare_number(&mut self, value: f64, tolerance: f64) {
+        self.outputs.push(Output { values: vec![value], tolerance });
     }
 }
 
@@ -186,7 +222,7 @@ fn compare<T: Checked>(
         (Ok(exact), Ok(found)) => {
             for (exact, found) in exact.iter().zip(&found) {
                 let error = difference(&exact.values, &found.values);
-                let tolerance = found.roundings * precision.rounding;
+                let tolerance = found.tolerance;
                 if error / tolerance >= outcome.error / outcome.tolerance {
                     (outcome.error, outcome.tolerance) = (error, tolerance);
                 }
@@ -197,7 +233,7 @@ fn compare<T: Checked>(
 }
 
 fn outputs<T: Checked>(case: &Case, device: &mut dyn Device<T>, precision: Precision) -> Result<Vec<Output>> {
-    let mut bench = Bench { device, bits: precision.bits, outputs: Vec::new() };
+    let mut bench = Bench { device, precision, outputs: Vec::new() };
     T::run(&CaseRef(case), &mut bench)?;
     bench.device.finish()?;
     Ok(bench.outputs)
@@ -237,7 +273,8 @@ fn noise(len: usize, seed: u64, bits: u32) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{cpu::Cpu, cuda::Cuda};
+    use crate::device::cpu::Cpu;
+    use crate::device::cuda::{Compute, Cuda};
 
     fn assert_all_pass(what: &str, outcomes: &[Outcome]) {
         for outcome in outcomes {
@@ -259,14 +296,20 @@ mod tests {
 
     #[test]
     fn every_operation_of_the_gpu_agrees_with_the_processor() {
-        let gpu = match Cuda::<f32>::new(0) {
-            Ok(gpu) => gpu,
-            Err(error) => return println!("SKIPPED: {}", crate::error::chain(&error)),
-        };
+        if let Err(error) = Cuda::<f32>::new(0, Compute::Single) {
+            return println!("SKIPPED: {}", crate::error::chain(&error));
+        }
         let oracle = &mut Cpu::<f64>::new(None).unwrap();
-        let mut gpu = gpu;
-        assert_all_pass("gpu, single", &check(oracle, &mut gpu, Precision::SINGLE));
-        let mut gpu = Cuda::<f64>::new(0).unwrap();
+        let mut gpu = Cuda::<f64>::new(0, Compute::Single).unwrap();
         assert_all_pass("gpu, double", &check(oracle, &mut gpu, Precision::DOUBLE));
+        let computed = [
+            (Compute::Single, Precision::SINGLE),
+            (Compute::Bf16, Precision::BF16),
+            (Compute::Fp16, Precision::FP16),
+        ];
+        for (compute, precision) in computed {
+            let mut gpu = Cuda::<f32>::new(0, compute).unwrap();
+            assert_all_pass(&format!("gpu, {compute:?}"), &check(oracle, &mut gpu, precision));
+        }
     }
 }

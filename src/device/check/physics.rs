@@ -337,7 +337,7 @@ fn interpolate<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
         for limited in [false, true] {
             let [places, from, to] = bench.slots([2 * points, FIELDS * points, FIELDS * points])?;
             let far: Vec<f64> =
-                super::noise(2 * points, 7, bench.bits).iter().map(|x| held(5.0 * x)).collect();
+                super::noise(2 * points, 7, bench.precision.bits).iter().map(|x| held(5.0 * x)).collect();
             bench.upload(places, &far);
             bench.upload(places.part(8, 2), &[f64::NAN; 2]);
             bench.device.interpolate(&Interpolation { lattice: lattice.clone(), places, from, to, limited });

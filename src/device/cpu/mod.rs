@@ -38,7 +38,7 @@ pub use instructions::Instructions;
 use super::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode, Departures,
     Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss,
-    Placement, Rates, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
+    Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -98,9 +98,23 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
         self.prepared.clear();
         self.arena = Arena::default();
-        self.arena = Arena::zeroed(plan.elements())?;
+        self.arena = Arena::of(plan.parts())?;
         Ok(())
     }
+
+    fn bytes(&self, plan: &ArenaPlan) -> usize {
+        plan.elements() * size_of::<T>()
+    }
+
+    fn repeat(&mut self, _: Sequence, work: &mut dyn FnMut(&mut dyn Device<T>)) {
+        work(self);
+    }
+
+    fn aside(&mut self, _: usize, work: &mut dyn FnMut(&mut dyn Device<T>)) {
+        work(self);
+    }
+
+    fn join(&mut self, _: usize) {}
 
     fn upload(&mut self, to: Slot, values: &[T]) {
         self.arena.write(to).copy_from_slice(values);
@@ -167,11 +181,12 @@ impl<T: Real> Device<T> for Cpu<T> {
         fields::place_adjoint(&self.threads, placement, image, fields);
     }
 
-    fn cell_forward(&mut self, cell: &Cell, h: Slot, above: Option<&Above>) {
+    fn cell_forward(&mut self, cell: &Cell, h: Slot, map: &HaloMap, above: Option<&Above>) {
         // A forecast keeps one cell state and updates it in place.
         let in_place = cell.c_before == Some(cell.c);
         let c_before = if in_place { Slot::EMPTY } else { slot_or_empty(cell.c_before) };
         let factors = slot_or_empty(above.and_then(|above| above.factors));
+        let h_slot = h;
         let ([bias, peepholes, c_before, factors], [gates, c, h, up]) = self.arena.views(
             [cell.bias, slot_or_empty(cell.peepholes), c_before, factors],
             [cell.gates, cell.c, h, above.map_or(Slot::EMPTY, |above| above.slot)],
@@ -180,9 +195,13 @@ impl<T: Real> Device<T> for Cpu<T> {
         let outputs =
             cell::Outputs { gates, c, h, above: up, above_halo: above.map_or(0, |above| above.halo) };
         cell::forward(&self.threads, self.instructions, cell, &inputs, outputs);
+        self.halo_fill(map, h_slot);
     }
 
-    fn cell_backward(&mut self, cell: &Cell, gradients: &CellGradients) {
+    fn cell_backward(&mut self, cell: &Cell, map: &HaloMap, gradients: &CellGradients) {
+        if let Some(h) = gradients.h {
+            self.halo_adjoint(map, h);
+        }
         let above = gradients.above;
         let ([peepholes, c_before, c, dh, above_dh, factors], [gates, dc, dbias, dpeepholes]) =
             self.arena.views(

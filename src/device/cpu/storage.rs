@@ -1,6 +1,6 @@
 //! The arena: one aligned allocation, and checked access to disjoint parts of it.
 
-use super::super::{Real, Slot};
+use super::super::{ArenaParts, Real, Slot};
 use crate::error::{Error, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -13,6 +13,7 @@ const CACHE_LINE: usize = 64;
 pub(super) struct Arena<T: Real> {
     start: NonNull<T>,
     elements: usize,
+    parts: ArenaParts,
     /// How often the slots that somebody asked for have been handed out for writing.
     versions: Vec<(Slot, u64)>,
 }
@@ -24,11 +25,18 @@ unsafe impl<T: Real> Sync for Arena<T> {}
 
 impl<T: Real> Default for Arena<T> {
     fn default() -> Self {
-        Self { start: NonNull::dangling(), elements: 0, versions: Vec::new() }
+        Self { start: NonNull::dangling(), elements: 0, parts: ArenaParts::default(), versions: Vec::new() }
     }
 }
 
 impl<T: Real> Arena<T> {
+    /// The arena of a plan, all zeros.
+    pub fn of(parts: ArenaParts) -> Result<Self> {
+        let mut arena = Self::zeroed(parts.exact + parts.activations)?;
+        arena.parts = parts;
+        Ok(arena)
+    }
+
     /// `elements` zeros. Bytes that are zero are the number 0 in every [`Real`].
     pub fn zeroed(elements: usize) -> Result<Self> {
         if elements == 0 {
@@ -49,7 +57,8 @@ impl<T: Real> Arena<T> {
             return Err(Error::run(format!("{} MiB of memory cannot be had", layout.size() >> 20))
                 .hint("choose a smaller batch, fewer hidden channels or a coarser grid"));
         };
-        Ok(Self { start, elements, versions: Vec::new() })
+        let parts = ArenaParts { exact: elements, activations: 0 };
+        Ok(Self { start, elements, parts, versions: Vec::new() })
     }
 
     /// As [`zeroed`](Self::zeroed), for working memory that is small beside the arena: as with a Vec, the program ends
@@ -74,9 +83,9 @@ impl<T: Real> Arena<T> {
     }
 
     pub fn read(&self, slot: Slot) -> &[T] {
-        self.check(slot);
+        let place = self.parts.place(slot);
         // SAFETY: in bounds (checked), initialised (zeroed at birth), and borrowed from self.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(slot.start()), slot.len()) }
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(place), slot.len()) }
     }
 
     pub fn write(&mut self, slot: Slot) -> &mut [T] {
@@ -93,7 +102,6 @@ impl<T: Real> Arena<T> {
         writes: [Slot; W],
     ) -> ([&[T]; R], [&mut [T]; W]) {
         for (i, &write) in writes.iter().enumerate() {
-            self.check(write);
             for (_, version) in self.versions.iter_mut().filter(|(known, _)| known.overlaps(write)) {
                 *version += 1;
             }
@@ -104,14 +112,15 @@ impl<T: Real> Arena<T> {
                 assert!(!write.overlaps(other), "output {write:?} overlaps output {other:?}");
             }
         }
-        reads.iter().for_each(|&read| self.check(read));
-        let start = self.start.as_ptr();
+        let (start, parts) = (self.start.as_ptr(), self.parts);
         (
-            // SAFETY: in bounds and disjoint from every slice that may be written (both checked); self is borrowed
+            // SAFETY: in bounds (the place is checked) and disjoint from every slice that may be written (both checked); self is borrowed
             // exclusively for as long as the slices live.
-            reads.map(|slot| unsafe { std::slice::from_raw_parts(start.add(slot.start()), slot.len()) }),
+            reads.map(|slot| unsafe { std::slice::from_raw_parts(start.add(parts.place(slot)), slot.len()) }),
             // SAFETY: as above, and disjoint from each other.
-            writes.map(|slot| unsafe { std::slice::from_raw_parts_mut(start.add(slot.start()), slot.len()) }),
+            writes.map(|slot| unsafe {
+                std::slice::from_raw_parts_mut(start.add(parts.place(slot)), slot.len())
+            }),
         )
     }
 
@@ -119,14 +128,6 @@ impl<T: Real> Arena<T> {
     pub fn whole(&mut self) -> &mut [T] {
         // SAFETY: in bounds, initialised, and self is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.elements) }
-    }
-
-    fn check(&self, slot: Slot) {
-        assert!(
-            slot.start() + slot.len() <= self.elements,
-            "{slot:?} lies outside the arena of {} elements: was the device allocated from another plan?",
-            self.elements
-        );
     }
 }
 

@@ -1,10 +1,10 @@
 //! The LSTM cell.
 
-use super::super::{Above, Cell, CellGradients, Real, Slot};
-use super::Cuda;
+use super::super::{Above, Cell, CellGradients, HaloMap, Real, Slot};
 use super::memory::check_disjoint;
 use super::modules::Grid;
 use super::sums;
+use super::{Cuda, halo};
 use crate::error::Result;
 
 /// Units whose gates stand together.
@@ -14,10 +14,19 @@ const BLOCK: usize = 16;
 const FORWARD_UNITS: usize = 8;
 const BACKWARD_UNITS: usize = 4;
 
+/// The most blocks of the backward pass: two on each multiprocessor of the largest cards.
+const MOST_SHARES: usize = 264;
+
 /// Points that a block goes through at least, in the backward pass.
 const SHARE: usize = 16;
 
-pub(super) fn forward<T: Real>(cuda: &Cuda<T>, cell: &Cell, h: Slot, above: Option<&Above>) -> Result<()> {
+pub(super) fn forward<T: Real>(
+    cuda: &Cuda<T>,
+    cell: &Cell,
+    h: Slot,
+    map: &HaloMap,
+    above: Option<&Above>,
+) -> Result<()> {
     let points = check(cell);
     let empty = |slot: Option<Slot>| slot.unwrap_or(Slot::EMPTY);
     let factors = empty(above.and_then(|above| above.factors));
@@ -31,15 +40,32 @@ pub(super) fn forward<T: Real>(cuda: &Cuda<T>, cell: &Cell, h: Slot, above: Opti
     }
     let (kernel, units) =
         if is_wide::<T>(cell) { ("cell_forward_wide", FORWARD_UNITS) } else { ("cell_forward", 1) };
+    let made = halo::copies_made(cuda, map, h)?;
+    let [copies, firsts] = made.unwrap_or_default();
     let n = points * cell.hidden / units;
     let launch =
         cuda.kernel(kernel).slot(cell.gates).slot(cell.bias).maybe(cell.peepholes).maybe(cell.c_before);
-    let launch = launch.slot(cell.c).slot(h).slot(up).slot(factors).int(cell.rows).int(cell.columns);
+    let launch = launch
+        .slot(cell.c)
+        .slot(h)
+        .slot(up)
+        .slot(factors)
+        .address(copies)
+        .address(firsts)
+        .int(cell.rows)
+        .int(cell.columns);
     let launch = launch.int(cell.hidden).int(cell.halo).int(above.map_or(0, |above| above.halo));
-    launch.int(n).run(Grid::over(n))
+    launch.int(n).run(Grid::over(n))?;
+    // Where channels differ, one kernel cannot do both.
+    if made.is_none() { halo::fill(cuda, map, h) } else { Ok(()) }
 }
 
-pub(super) fn backward<T: Real>(cuda: &Cuda<T>, cell: &Cell, gradients: &CellGradients) -> Result<()> {
+pub(super) fn backward<T: Real>(
+    cuda: &Cuda<T>,
+    cell: &Cell,
+    map: &HaloMap,
+    gradients: &CellGradients,
+) -> Result<()> {
     let points = check(cell);
     let empty = |slot: Option<Slot>| slot.unwrap_or(Slot::EMPTY);
     let above = gradients.above;
@@ -60,7 +86,15 @@ pub(super) fn backward<T: Real>(cuda: &Cuda<T>, cell: &Cell, gradients: &CellGra
     let hidden = cell.hidden;
     let (kernel, units) =
         if is_wide::<T>(cell) { ("cell_backward_wide", BACKWARD_UNITS) } else { ("cell_backward", 1) };
-    let (shares, share) = sums::shares(points, SHARE);
+    let (shares, share) = sums::shares(points, MOST_SHARES, SHARE);
+    let made = match gradients.h {
+        Some(h) => halo::copies_made(cuda, map, h)?,
+        None => None,
+    };
+    if let (None, Some(h)) = (made, gradients.h) {
+        halo::adjoint(cuda, map, h)?;
+    }
+    let [copies, firsts] = made.unwrap_or_default();
     let parts = cuda.scratch(shares * 7 * hidden * size_of::<T>())?;
     // A block holds all units of a point if it can, and as many points at once as there is room for.
     for first_unit in (0..hidden).step_by(Grid::THREADS * units) {
@@ -68,7 +102,14 @@ pub(super) fn backward<T: Real>(cuda: &Cuda<T>, cell: &Cell, gradients: &CellGra
         let threads = groups * (Grid::THREADS / groups);
         let launch =
             cuda.kernel(kernel).slot(cell.gates).maybe(cell.peepholes).maybe(cell.c_before).slot(cell.c);
-        let launch = launch.maybe(gradients.h).slot(up).slot(factors).slot(gradients.c).address(parts);
+        let launch = launch
+            .maybe(gradients.h)
+            .slot(up)
+            .slot(factors)
+            .address(copies)
+            .address(firsts)
+            .slot(gradients.c)
+            .address(parts);
         let launch = launch.int(cell.rows).int(cell.columns).int(hidden).int(cell.halo);
         let launch = launch.int(above.map_or(0, |above| above.halo)).int(first_unit).int(points).int(share);
         launch.run(Grid {

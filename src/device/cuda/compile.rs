@@ -16,13 +16,26 @@ use crate::error::Result;
 pub enum Numbers {
     Double,
     Single,
+    /// Activations in 16 bits, eight of them for the significand; all else single.
+    Bf16,
+    /// Activations in 16 bits, eleven of them for the significand; all else single.
+    Fp16,
 }
 
 impl Numbers {
+    pub const ALL: [Self; 4] = [Self::Double, Self::Single, Self::Bf16, Self::Fp16];
+
+    /// Whether activations are stored in 16 bits.
+    pub fn is_narrow(self) -> bool {
+        matches!(self, Self::Bf16 | Self::Fp16)
+    }
+
     fn defines(self) -> &'static [&'static str] {
         match self {
             Self::Double => &["-DREAL=double"],
             Self::Single => &["-DREAL=float"],
+            Self::Bf16 => &["-DREAL=float", "-DACT_BF16"],
+            Self::Fp16 => &["-DREAL=float", "-DACT_FP16"],
         }
     }
 }

@@ -1,21 +1,15 @@
-//! Convolutions by our own kernels: any shape, in the precision of the numbers.
+//! Convolutions: by the plan of a library that won a trial, or by our own kernels.
 
 use super::super::{Convolution, Real, Slot, Write};
-use super::Cuda;
+use super::cudnn::{Cudnn, Direction, Problem};
 use super::memory::check_disjoint;
 use super::modules::Grid;
-use super::sums;
+use super::prepared::Turned;
+use super::{Cuda, head, own, prepared};
 use crate::error::Result;
 
-/// Outputs of a block of the kernels, in both directions.
-const TILE: usize = 64;
-
-/// A weight gradient is split over its points until it has so many blocks; fixed, so that the order of its sums does not
-/// depend on the card.
-const ENOUGH_BLOCKS: usize = 264;
-
-/// The fewest points of one share of a weight gradient.
-const SHARE: usize = 256;
+/// Bytes that a library's fast plans read at once.
+const VECTOR: usize = 16;
 
 pub(super) fn forward<T: Real>(
     cuda: &Cuda<T>,
@@ -27,10 +21,16 @@ pub(super) fn forward<T: Real>(
 ) -> Result<()> {
     check(s, x, w, y);
     check_disjoint(&[x, w], &[y]);
-    let points = s.images * s.rows * s.columns;
-    let launch = cuda.kernel("convolve").slot(x).slot(w).slot(y);
-    let launch = shape(launch, s).int(usize::from(write == Write::Add)).long(points);
-    launch.run(Grid::blocks(points.div_ceil(TILE)).times(s.outputs.div_ceil(TILE)))
+    let at = |slot| cuda.arena.address(slot);
+    if let Some((cudnn, problem)) = library(cuda, Direction::Forward, s, y, write)? {
+        let turned = prepared::get(cuda, w, Turned::new(s, problem.shape.inputs))?;
+        let x = padded(cuda, s, &problem, x)?;
+        return Cudnn::convolve(cuda, cudnn, &problem, [x, turned, at(y)]);
+    }
+    if !y.is_activation() && head::suits::<T>(s) {
+        return head::forward(cuda, s, [x, w, y].map(at), write);
+    }
+    own::forward(cuda, s, [x, w, y].map(at), y.is_activation(), write)
 }
 
 pub(super) fn input_gradient<T: Real>(
@@ -42,9 +42,20 @@ pub(super) fn input_gradient<T: Real>(
 ) -> Result<()> {
     check(s, dx, w, dy);
     check_disjoint(&[dy, w], &[dx]);
-    let points = s.images * (s.rows + s.kernel - 1) * (s.columns + s.kernel - 1);
-    let launch = shape(cuda.kernel("convolve_input_gradient").slot(dy).slot(w).slot(dx), s).long(points);
-    launch.run(Grid::blocks(points.div_ceil(TILE)).times(s.inputs.div_ceil(TILE)))
+    let at = |slot| cuda.arena.address(slot);
+    if let Some((cudnn, problem)) = library(cuda, Direction::InputGradient, s, dy, Write::Overwrite)? {
+        let turned = prepared::get(cuda, w, Turned::new(s, problem.shape.inputs))?;
+        if problem.shape.inputs == s.inputs {
+            return Cudnn::convolve(cuda, cudnn, &problem, [at(dx), turned, at(dy)]);
+        }
+        let wide = cuda.scratch(scratch_bytes(cuda, &problem))?;
+        Cudnn::convolve(cuda, cudnn, &problem, [wide, turned, at(dy)])?;
+        return unpad(cuda, s, &problem, wide, dx);
+    }
+    if !dy.is_activation() && head::suits::<T>(s) {
+        return head::input_gradient(cuda, s, [dx, w, dy].map(at));
+    }
+    own::input_gradient(cuda, s, [dx, w, dy].map(at), dy.is_activation())
 }
 
 pub(super) fn weight_gradient<T: Real>(
@@ -56,19 +67,84 @@ pub(super) fn weight_gradient<T: Real>(
 ) -> Result<()> {
     check(s, x, dw, dy);
     check_disjoint(&[x, dy], &[dw]);
-    let points = s.images * s.rows * s.columns;
-    let tiles = [(s.w_len() / s.outputs).div_ceil(TILE), s.outputs.div_ceil(TILE)];
-    let shares = (ENOUGH_BLOCKS / (tiles[0] * tiles[1])).clamp(1, points.div_ceil(SHARE));
-    let share = points.div_ceil(shares);
-    let parts = cuda.scratch(shares * s.w_len() * size_of::<T>())?;
-    let launch = cuda.kernel("convolve_weight_gradient").slot(x).slot(dy).address(parts);
-    let grid = Grid { blocks: [tiles[0] as u32, tiles[1] as u32, shares as u32], ..Grid::blocks(1) };
-    shape(launch, s).long(points).long(share).run(grid)?;
-    sums::add_shares(cuda, parts, dw, s.w_len(), shares)
+    let at = |slot| cuda.arena.address(slot);
+    if let Some((cudnn, problem)) = library(cuda, Direction::WeightGradient, s, dy, Write::Overwrite)? {
+        let shape = Turned::new(s, problem.shape.inputs);
+        // Behind the padded x, if there is one.
+        let x_bytes = if problem.shape.inputs == s.inputs { 0 } else { scratch_bytes(cuda, &problem) };
+        let turned = cuda.scratch(x_bytes + shape.len() * cuda.sizes()[1])? + x_bytes as u64;
+        let x = padded(cuda, s, &problem, x)?;
+        Cudnn::convolve(cuda, cudnn, &problem, [x, turned, at(dy)])?;
+        return prepared::add_turned(cuda, turned, at(dw), shape);
+    }
+    if !dy.is_activation() && head::suits::<T>(s) {
+        return head::weight_gradient(cuda, s, [x, dw, dy].map(at));
+    }
+    own::weight_gradient(cuda, s, [x, dw, dy].map(at), dy.is_activation())
 }
 
-fn shape<'a, T: Real>(launch: super::Launch<'a, T>, s: &Convolution) -> super::Launch<'a, T> {
-    launch.int(s.rows).int(s.columns).int(s.inputs).int(s.outputs).int(s.kernel)
+/// The library, if there is one that this device's numbers suit, and the problem as it sees it. It has one precision for
+/// all operands: a y that is kept in full precision is ours.
+fn library<'a, T: Real>(
+    cuda: &'a Cuda<T>,
+    direction: Direction,
+    shape: &Convolution,
+    y: Slot,
+    write: Write,
+) -> Result<Option<(&'a Cudnn, Problem)>> {
+    let Some((cudnn, storage)) = cuda.cudnn.as_ref().filter(|_| y.is_activation()) else {
+        return Ok(None);
+    };
+    // Its fast plans read 16 bytes at a time.
+    let inputs = shape.inputs.next_multiple_of(VECTOR / storage.bytes());
+    let shape = Convolution { inputs, ..*shape };
+    let problem = Problem { direction, shape, storage: *storage, adds: write == Write::Add };
+    Ok(Cudnn::solves(cuda, cudnn, &problem)?.then_some((cudnn, problem)))
+}
+
+/// The address of x with as many inputs as the library wants: its own, or in scratch memory.
+fn padded<T: Real>(cuda: &Cuda<T>, s: &Convolution, problem: &Problem, x: Slot) -> Result<u64> {
+    let inputs = problem.shape.inputs;
+    if inputs == s.inputs {
+        return Ok(cuda.arena.address(x));
+    }
+    let wide = cuda.scratch(scratch_bytes(cuda, problem))?;
+    let n = problem.shape.x_len();
+    let launch = cuda.kernel("pad_channels").slot(x).address(wide).int(s.inputs).int(inputs).long(n);
+    launch.run(Grid::over(n))?;
+    Ok(wide)
+}
+
+/// Of x with as many inputs as the library wants, in whole vectors.
+fn scratch_bytes<T: Real>(cuda: &Cuda<T>, problem: &Problem) -> usize {
+    (problem.shape.x_len() * cuda.sizes()[1]).next_multiple_of(256)
+}
+
+/// Copies the gradient that the library made to where it belongs.
+fn unpad<T: Real>(cuda: &Cuda<T>, s: &Convolution, problem: &Problem, wide: u64, dx: Slot) -> Result<()> {
+    let n = s.x_len();
+    let launch = cuda.kernel("unpad_channels").address(wide).slot(dx).int(s.inputs);
+    launch.int(problem.shape.inputs).long(n).run(Grid::over(n))
+}
+
+/// Our own kernels on the operands of a library: w `[output, tap, input]` in the precision of activations.
+pub(super) fn own_turned<T: Real>(
+    cuda: &Cuda<T>,
+    problem: &Problem,
+    [x, turned, y]: [u64; 3],
+    weights: u64,
+) -> Result<()> {
+    let s = &problem.shape;
+    let shape = Turned::new(s, s.inputs);
+    let write = if problem.adds { Write::Add } else { Write::Overwrite };
+    match problem.direction {
+        Direction::Forward => own::forward(cuda, s, [x, weights, y], true, write),
+        Direction::InputGradient => own::input_gradient(cuda, s, [x, weights, y], true),
+        Direction::WeightGradient => {
+            own::weight_gradient(cuda, s, [x, weights, y], true)?;
+            prepared::turn(cuda, weights, turned, shape)
+        }
+    }
 }
 
 fn check(s: &Convolution, x: Slot, w: Slot, y: Slot) {

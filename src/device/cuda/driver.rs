@@ -196,6 +196,30 @@ impl Memory {
         Ok(memory)
     }
 
+    /// Zeroes all of it, in the order of the stream.
+    pub fn zero(&self, gpu: &Gpu) -> Result<()> {
+        // SAFETY: all of this memory; the stream is of its context.
+        unsafe { result::memset_d8_async(self.start, 0, self.bytes, gpu.stream.cu_stream()) }
+            .call("cuMemsetD8Async")
+    }
+
+    /// Copies all of it from memory of the same size, in the order of the stream.
+    pub fn copy_from(&self, gpu: &Gpu, other: &Memory) -> Result<()> {
+        assert_eq!(self.bytes, other.bytes, "both ends of a copy have one size");
+        // SAFETY: both ends are as long; the stream is of their context.
+        unsafe { result::memcpy_dtod_async(self.start, other.start, self.bytes, gpu.stream.cu_stream()) }
+            .call("cuMemcpyDtoDAsync")
+    }
+
+    /// Waits for what is on the stream and reads the first words.
+    pub fn read(&self, gpu: &Gpu, words: &mut [u32]) -> Result<()> {
+        assert!(size_of_val(words) <= self.bytes, "no more can be read than is there");
+        // SAFETY: the destination outlives the copy, which is waited for.
+        unsafe { result::memcpy_dtoh_async(words, self.start, gpu.stream.cu_stream()) }
+            .call("cuMemcpyDtoHAsync")?;
+        gpu.synchronize()
+    }
+
     pub fn start(&self) -> u64 {
         self.start
     }

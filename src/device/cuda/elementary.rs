@@ -4,6 +4,7 @@ use cudarc::driver::{CudaStream, result};
 
 use super::super::{Real, Slot};
 use super::Cuda;
+use super::compile::Numbers;
 use super::driver::Call;
 use super::memory::check_disjoint;
 use super::modules::Grid;
@@ -14,38 +15,78 @@ const MOST_PARTS: usize = 1024;
 
 pub(super) fn upload<T: Real>(cuda: &Cuda<T>, to: Slot, values: &[T]) -> Result<()> {
     assert_eq!(to.len(), values.len(), "what is uploaded fits its slot");
-    // SAFETY: the slot lies inside the arena (checked) and is as long as the values; the driver has copied pageable
+    cuda.not_recording("upload");
+    if to.is_activation() && cuda.numbers.is_narrow() {
+        let bits: Vec<u16> = values.iter().map(|value| narrow(cuda.numbers, *value)).collect();
+        return to_gpu(cuda, cuda.arena.address(to), &bits);
+    }
+    to_gpu(cuda, cuda.arena.address(to), values)
+}
+
+/// The slot at `address` is as long as the values.
+fn to_gpu<T: Real, V>(cuda: &Cuda<T>, address: u64, values: &[V]) -> Result<()> {
+    // SAFETY: the slot lies inside the arena and is as long as the values (both checked); the driver has copied pageable
     // memory when the call returns.
-    unsafe { result::memcpy_htod_async(cuda.arena.address::<T>(to), values, cuda.gpu.stream.cu_stream()) }
+    unsafe { result::memcpy_htod_async(address, values, cuda.gpu.stream.cu_stream()) }
         .call("cuMemcpyHtoDAsync")
 }
 
 pub(super) fn download<T: Real>(cuda: &Cuda<T>, from: Slot, values: &mut [T]) -> Result<()> {
     assert_eq!(from.len(), values.len(), "what is downloaded fits its slot");
-    // SAFETY: as in `upload`; the values are borrowed until the stream has been waited for.
-    unsafe { result::memcpy_dtoh_async(values, cuda.arena.address::<T>(from), cuda.gpu.stream.cu_stream()) }
+    cuda.not_recording("download");
+    if from.is_activation() && cuda.numbers.is_narrow() {
+        let mut bits = vec![0_u16; values.len()];
+        to_host(cuda, cuda.arena.address(from), &mut bits)?;
+        for (value, bits) in values.iter_mut().zip(bits) {
+            *value = T::of(wide(cuda.numbers, bits));
+        }
+        return Ok(());
+    }
+    to_host(cuda, cuda.arena.address(from), values)
+}
+
+/// The slot at `address` is as long as the values.
+fn to_host<T: Real, V>(cuda: &Cuda<T>, address: u64, values: &mut [V]) -> Result<()> {
+    // SAFETY: as in `to_gpu`; the values are borrowed until the stream has been waited for.
+    unsafe { result::memcpy_dtoh_async(values, address, cuda.gpu.stream.cu_stream()) }
         .call("cuMemcpyDtoHAsync")?;
     cuda.gpu.synchronize()
+}
+
+/// A number as 16 bits of an activation.
+fn narrow<T: Real>(numbers: Numbers, value: T) -> u16 {
+    match numbers {
+        Numbers::Fp16 => half::f16::from_f64(value.wide()).to_bits(),
+        _ => half::bf16::from_f64(value.wide()).to_bits(),
+    }
+}
+
+fn wide(numbers: Numbers, bits: u16) -> f64 {
+    match numbers {
+        Numbers::Fp16 => half::f16::from_bits(bits).to_f64(),
+        _ => half::bf16::from_bits(bits).to_f64(),
+    }
 }
 
 pub(super) fn zero<T: Real>(cuda: &Cuda<T>, slot: Slot) -> Result<()> {
     if slot.is_empty() {
         return Ok(());
     }
-    let bytes = slot.len() * size_of::<T>();
+    let bytes = slot.len() * cuda.arena.size_of(slot);
     // SAFETY: the slot lies inside the arena (checked). Zero bytes are the number 0.
-    unsafe { result::memset_d8_async(cuda.arena.address::<T>(slot), 0, bytes, cuda.gpu.stream.cu_stream()) }
+    unsafe { result::memset_d8_async(cuda.arena.address(slot), 0, bytes, cuda.gpu.stream.cu_stream()) }
         .call("cuMemsetD8Async")
 }
 
 pub(super) fn copy<T: Real>(cuda: &Cuda<T>, from: Slot, to: Slot) -> Result<()> {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
+    assert_eq!(from.is_activation(), to.is_activation(), "a copy is of one kind of number");
     check_disjoint(&[from], &[to]);
     if from.is_empty() {
         return Ok(());
     }
-    let (source, target) = (cuda.arena.address::<T>(from), cuda.arena.address::<T>(to));
-    copy_bytes(target, source, from.len() * size_of::<T>(), &cuda.gpu.stream)
+    let (source, target) = (cuda.arena.address(from), cuda.arena.address(to));
+    copy_bytes(target, source, from.len() * cuda.arena.size_of(from), &cuda.gpu.stream)
 }
 
 /// Inside the GPU; both addresses have as many bytes behind them.
@@ -74,6 +115,7 @@ pub(super) fn relax<T: Real>(cuda: &Cuda<T>, x: Slot, target: Slot, weights: Slo
 }
 
 pub(super) fn sum_of_squares<T: Real>(cuda: &Cuda<T>, x: Slot) -> Result<f64> {
+    cuda.not_recording("sum_of_squares");
     let n = x.len();
     let parts = n.div_ceil(4 * Grid::THREADS).clamp(1, MOST_PARTS);
     let sum = cuda.scratch((1 + parts) * size_of::<f64>())?;

@@ -79,7 +79,7 @@ pub(super) fn flow<T: Real>(cuda: &Cuda<T>, flow: &Flow, x: Triple, output: &Flo
     let scratch = if apart + lines.scratch > 0 { cuda.scratch(apart + lines.scratch)? } else { 0 };
     let work = if lines.scratch > 0 { scratch + apart as u64 } else { 0 };
     let raw = [0, 1, 2].map(|field| match apart {
-        0 => cuda.arena.address::<T>(next[field]),
+        0 => cuda.arena.address(next[field]),
         _ => scratch + (field * field_bytes) as u64,
     });
 

@@ -25,12 +25,14 @@ struct Table {
     sources: usize,
     starts: u64,
     odd: u64,
+    /// For each cell of the padded image and one beyond, where the copies that are made of it begin.
+    firsts: u64,
     /// Whether 16 bytes of a cell can be copied at once.
     plain: bool,
 }
 
 impl Table {
-    fn new(gpu: &Gpu, part: &HaloPart) -> Result<Self> {
+    fn new(gpu: &Gpu, cells: usize, part: &HaloPart) -> Result<Self> {
         let mut copies: Vec<[u32; 3]> =
             part.copies.iter().map(|&(to, from, turned)| [to, from, u32::from(turned)]).collect();
         // Stable: copies of one source stay in the order of the map, which is the order that the CPU adds them in.
@@ -44,11 +46,16 @@ impl Table {
             starts.push(copies.len() as u32);
             copies.extend(part.zeros.iter().map(|&to| [to, NONE, 0]));
         }
+        let of =
+            |cell: usize| part.copies.len().min(copies.partition_point(|copy| (copy[1] as usize) < cell));
+        let firsts: Vec<u32> = (0..=cells).map(|cell| of(cell) as u32).collect();
         let sources = starts.len();
         starts.push(copies.len() as u32);
         let mut bytes: Vec<u8> = copies.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
         let starts_at = bytes.len() as u64;
         bytes.extend(starts.iter().flat_map(|word| word.to_le_bytes()));
+        let firsts_at = bytes.len() as u64;
+        bytes.extend(firsts.iter().flat_map(|word| word.to_le_bytes()));
         let odd_at = bytes.len() as u64;
         bytes.extend(part.odd.iter().map(|&odd| u8::from(odd)));
         let memory = Memory::holding(gpu, &bytes)?;
@@ -57,6 +64,7 @@ impl Table {
             sources,
             starts: memory.start() + starts_at,
             odd: memory.start() + odd_at,
+            firsts: memory.start() + firsts_at,
             plain: !part.odd.contains(&true),
             memory,
         })
@@ -70,7 +78,8 @@ impl Tables {
         let index = match known {
             Some(index) => index,
             None => {
-                let tables = map.parts.iter().map(|part| Table::new(gpu, part)).collect::<Result<_>>()?;
+                let tables =
+                    map.parts.iter().map(|part| Table::new(gpu, map.cells, part)).collect::<Result<_>>()?;
                 self.known.push((map.parts.clone(), tables));
                 self.known.len() - 1
             }
@@ -83,10 +92,22 @@ impl Tables {
     }
 }
 
+/// Addresses of the copies and of where those of each cell begin, for a kernel that fills the halo on its way; `None` where
+/// channels differ.
+pub(super) fn copies_made<T: Real>(cuda: &Cuda<T>, map: &HaloMap, x: Slot) -> Result<Option<[u64; 2]>> {
+    check(map, x);
+    let mut tables = cuda.halos.borrow_mut();
+    let table = match tables.get(&cuda.gpu, map)? {
+        [table] if table.plain && map.parts[0].zeros.is_empty() => table,
+        _ => return Ok(None),
+    };
+    Ok(Some([table.memory.start(), table.firsts]))
+}
+
 pub(super) fn fill<T: Real>(cuda: &Cuda<T>, map: &HaloMap, x: Slot) -> Result<()> {
     check(map, x);
     let mut tables = cuda.halos.borrow_mut();
-    let cell_bytes = map.channels * cuda.bytes_of(x);
+    let cell_bytes = map.channels * cuda.arena.size_of(x);
     for (part, table) in map.parts.iter().zip(tables.get(&cuda.gpu, map)?) {
         let copies = table.memory.start();
         if table.plain && part.channels.len() == map.channels && cell_bytes.is_multiple_of(16) {
@@ -107,7 +128,16 @@ pub(super) fn fill<T: Real>(cuda: &Cuda<T>, map: &HaloMap, x: Slot) -> Result<()
 pub(super) fn adjoint<T: Real>(cuda: &Cuda<T>, map: &HaloMap, dx: Slot) -> Result<()> {
     check(map, dx);
     let mut tables = cuda.halos.borrow_mut();
+    let cell_bytes = map.channels * cuda.arena.size_of(dx);
     for (part, table) in map.parts.iter().zip(tables.get(&cuda.gpu, map)?) {
+        if table.plain && part.channels.len() == map.channels && cell_bytes.is_multiple_of(16) {
+            let vectors = cell_bytes / 16;
+            let n = table.sources * vectors;
+            let launch = cuda.kernel("halo_adjoint_wide").slot(dx).address(table.memory.start());
+            let launch = launch.address(table.starts).int(vectors).long(map.cells).int(n);
+            launch.run(Grid::over(n).times(map.images))?;
+            continue;
+        }
         let n = table.sources * part.channels.len();
         let launch = cuda.kernel("halo_adjoint").slot(dx).address(table.memory.start());
         let launch = launch.address(table.starts).address(table.odd);

@@ -20,7 +20,7 @@ pub(super) fn stage<T: Real>(cuda: &Cuda<T>, to: Slot, values: &[T]) -> Result<(
     let mut parcel = side.parcel(&cuda.gpu, [bytes.len()].into_iter())?;
     let from = parcel.put(bytes);
     parcel.send(&cuda.gpu)?;
-    elementary::copy_bytes(cuda.arena.address::<T>(to), from, bytes.len(), &side.stream)?;
+    elementary::copy_bytes(cuda.arena.address(to), from, bytes.len(), &side.stream)?;
     side.lap(&cuda.gpu)
 }
 

@@ -51,8 +51,12 @@ impl<'a, T: Real> Launch<'a, T> {
 
     /// The address of a slot; null for an empty one.
     pub fn slot(self, slot: Slot) -> Self {
-        let address = if slot.is_empty() { 0 } else { self.cuda.arena.address::<T>(slot) };
-        self.address(address)
+        if slot.is_empty() {
+            return self.address(0);
+        }
+        let kind = if slot.is_activation() { Parameter::Acts } else { Parameter::Reals };
+        let address = self.cuda.arena.address(slot);
+        self.word(kind, address)
     }
 
     /// The address of a slot, or null.
@@ -90,7 +94,14 @@ impl<'a, T: Real> Launch<'a, T> {
     /// Panics where the arguments are not those that the kernel declares: that is a mistake in the operation.
     pub fn run(self, grid: Grid) -> Result<()> {
         let kernel = self.cuda.modules.kernel(self.kernel)?;
-        assert_eq!(self.kinds[..self.count], kernel.parameters, "the arguments of {}", self.kernel);
+        let (given, declared) = (&self.kinds[..self.count], &kernel.parameters);
+        let narrow = self.cuda.numbers.is_narrow();
+        assert!(
+            given.len() == declared.len()
+                && declared.iter().zip(given).all(|(declared, &given)| declared.takes(given, narrow)),
+            "{} takes {declared:?}, not {given:?}",
+            self.kernel
+        );
         if grid.blocks.contains(&0) {
             return Ok(());
         }

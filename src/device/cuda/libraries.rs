@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
 
+use super::nvrtc::Nvrtc;
 use crate::error::{Error, Result};
+
+/// What cuDNN may need besides its own files.
+const CUBLASLT: &str = "libcublasLt.so.13";
 
 /// What is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +104,18 @@ impl Library {
     /// Opens it, with those of its companions that it would look for by their bare names.
     pub fn open(self) -> Result<(PathBuf, Handle)> {
         let path = self.find()?;
-        if self == Self::Nvrtc {
-            open_companions(&path, "libnvrtc-builtins.so.");
+        match self {
+            Self::Nvrtc => open_companions(&path, "libnvrtc-builtins.so."),
+            // Plans that are compiled when they are made look for the compiler by its name, some for cuBLAS.
+            Self::Cudnn => {
+                Nvrtc::get()?;
+                if let Some(path) =
+                    folders().iter().map(|folder| folder.join(CUBLASLT)).find(|path| path.is_file())
+                {
+                    open_for_good(&path);
+                }
+            }
+            Self::Driver => {}
         }
         // SAFETY: the constructors of NVIDIA's libraries have no preconditions; the path is absolute or the user's own.
         let handle = unsafe { Handle::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
@@ -117,11 +131,15 @@ fn open_companions(path: &Path, prefix: &str) {
     let Some(entries) = path.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
-            // SAFETY: as in `open`.
-            if let Ok(handle) = unsafe { Handle::open(Some(entry.path()), RTLD_NOW | RTLD_GLOBAL) } {
-                std::mem::forget(handle);
-            }
+            open_for_good(&entry.path());
         }
+    }
+}
+
+fn open_for_good(path: &Path) {
+    // SAFETY: as in `open`.
+    if let Ok(handle) = unsafe { Handle::open(Some(path), RTLD_NOW | RTLD_GLOBAL) } {
+        std::mem::forget(handle);
     }
 }
 

@@ -1,32 +1,47 @@
 //! The arena on the GPU, and scratch memory of operations.
 
-use super::super::{Real, Slot};
+use super::super::{ArenaParts, Slot};
 use super::driver::{Gpu, Memory};
 use crate::error::Result;
 
-/// All arrays of one device.
+/// All arrays of one device: those that are kept as they are, then the activations.
 #[derive(Default)]
 pub struct Arena {
     memory: Option<Memory>,
-    elements: usize,
+    parts: ArenaParts,
+    /// Bytes of one number of each kind.
+    sizes: [usize; 2],
 }
 
 impl Arena {
-    pub fn zeroed<T: Real>(gpu: &Gpu, elements: usize) -> Result<Self> {
-        Ok(Self { memory: Some(Memory::zeroed(gpu, elements * size_of::<T>())?), elements })
+    /// Zeros; `sizes` are the bytes of one number that is kept as it is, and of an activation.
+    pub fn zeroed(gpu: &Gpu, parts: ArenaParts, sizes: [usize; 2]) -> Result<Self> {
+        Ok(Self { memory: Some(Memory::zeroed(gpu, Self::bytes(parts, sizes))?), parts, sizes })
+    }
+
+    /// Of the whole arena.
+    pub fn bytes(parts: ArenaParts, [exact, activation]: [usize; 2]) -> usize {
+        parts.exact * exact + parts.activations * activation
+    }
+
+    /// Of one number of a slot.
+    pub fn size_of(&self, slot: Slot) -> usize {
+        self.sizes[usize::from(slot.is_activation())]
     }
 
     /// Where a slot begins.
     ///
     /// Panics where the slot lies outside: that is a mistake in the plan, not in the data.
-    pub fn address<T: Real>(&self, slot: Slot) -> u64 {
-        assert!(
-            slot.start() + slot.len() <= self.elements,
-            "{slot:?} lies outside the arena of {} elements: was the device allocated from another plan?",
-            self.elements
-        );
+    pub fn address(&self, slot: Slot) -> u64 {
         let start = self.memory.as_ref().map_or(0, Memory::start);
-        start + (slot.start() * size_of::<T>()) as u64
+        let place = self.parts.place(slot);
+        // Activations come behind all others.
+        let bytes = if slot.is_activation() {
+            self.parts.exact * self.sizes[0] + (place - self.parts.exact) * self.sizes[1]
+        } else {
+            place * self.sizes[0]
+        };
+        start + bytes as u64
     }
 }
 

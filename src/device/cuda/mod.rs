@@ -8,14 +8,18 @@ mod beside;
 mod cell;
 mod compile;
 mod convolution;
+mod cudnn;
 mod driver;
 mod elementary;
 mod elliptic;
 mod fields;
 mod flow;
+mod graphs;
 mod halo;
+mod head;
 mod incoming;
 mod launch;
+mod lanes;
 mod layer_norm;
 mod leapfrog;
 mod libraries;
@@ -23,6 +27,8 @@ mod memory;
 mod modules;
 mod nvrtc;
 mod rows;
+mod own;
+mod prepared;
 mod sources;
 mod stencils;
 mod sums;
@@ -42,14 +48,30 @@ use std::cell::RefCell;
 use super::{
     Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Placement, Rates, Readout, Real, RowSmoothing, Slot, Sum, Triple, Write,
+    Loss, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
 };
 use crate::error::{Error, Result};
 use beside::Side;
+use cudnn::{Cudnn, Storage};
 use driver::Gpu;
+use graphs::{Graphs, Turn};
+use lanes::Lanes;
 use launch::Launch;
 use memory::{Arena, Scratch};
 use modules::Modules;
+use prepared::Prepared;
+
+/// How exactly a GPU in single precision computes; parameters, cell states and sums are single in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compute {
+    Single,
+    /// Single, of whose significands convolutions read 11 bits.
+    Tf32,
+    /// Activations in bfloat16.
+    Bf16,
+    /// Activations in half precision.
+    Fp16,
+}
 
 /// A GPU and its arena.
 pub struct Cuda<T: Real> {
@@ -60,28 +82,57 @@ pub struct Cuda<T: Real> {
     scratch: RefCell<Scratch>,
     halos: RefCell<halo::Tables>,
     waves: RefCell<waves::Tables>,
+    prepared: RefCell<Prepared>,
+    /// Where there is one that suits the numbers.
+    cudnn: Option<(Cudnn, Storage)>,
+    graphs: RefCell<Graphs>,
+    lanes: Lanes,
     /// The first error since [`Device::finish`] was last called. Until then nothing more is done.
     failure: RefCell<Option<Error>>,
-    numbers: std::marker::PhantomData<fn(T)>,
+    numbers: Numbers,
+    element: std::marker::PhantomData<fn(T)>,
 }
 
 impl<T: Real> Cuda<T> {
     /// The GPU with this number. Compiles the kernels, or takes them from the cache.
-    pub fn new(ordinal: usize) -> Result<Self> {
+    pub fn new(ordinal: usize, compute: Compute) -> Result<Self> {
         let gpu = Gpu::new(ordinal)?;
-        let numbers = if size_of::<T>() == 4 { Numbers::Single } else { Numbers::Double };
+        let numbers = match compute {
+            _ if size_of::<T>() == 8 => Numbers::Double,
+            Compute::Single | Compute::Tf32 => Numbers::Single,
+            Compute::Bf16 => Numbers::Bf16,
+            Compute::Fp16 => Numbers::Fp16,
+        };
         let modules = Modules::load(&gpu, numbers)?;
+        // Without the library there are our own kernels.
+        let storage = Storage::of(numbers, compute == Compute::Tf32);
+        let cudnn = storage.and_then(|storage| Some((Cudnn::new(&gpu).ok()?, storage)));
         Ok(Self {
             side: RefCell::new(Side::new(&gpu)?),
+            lanes: Lanes::new(&gpu)?,
             gpu,
             modules,
             arena: Arena::default(),
             scratch: RefCell::default(),
             halos: RefCell::default(),
             waves: RefCell::default(),
+            prepared: RefCell::default(),
+            cudnn,
+            graphs: RefCell::default(),
             failure: RefCell::default(),
-            numbers: std::marker::PhantomData,
+            numbers,
+            element: std::marker::PhantomData,
         })
+    }
+
+    /// Bytes of one number that is kept as it is, and of an activation.
+    fn sizes(&self) -> [usize; 2] {
+        [size_of::<T>(), if self.numbers.is_narrow() { 2 } else { size_of::<T>() }]
+    }
+
+    /// Panics while a sequence is recorded: what is asked for would happen now and never again.
+    fn not_recording(&self, operation: &str) {
+        assert!(!self.graphs.borrow().recording, "{operation} in a sequence that is repeated");
     }
 
     /// What kernels are compiled for: `sm_90a`.
@@ -98,9 +149,19 @@ impl<T: Real> Cuda<T> {
         self.scratch.borrow_mut().bytes(&self.gpu, bytes)
     }
 
-    /// Of one number of a slot.
-    fn bytes_of(&self, _: Slot) -> usize {
-        size_of::<T>()
+    /// The library puts its work where ours goes.
+    fn follow_stream(&mut self) {
+        let lane = self.lanes.inside();
+        self.attempt(|cuda| match &cuda.cudnn {
+            Some((cudnn, _)) => cudnn.follow(&cuda.gpu, lane),
+            None => Ok(()),
+        });
+    }
+
+    /// Whatever was made of these numbers has to be made again.
+    fn touch(&self, written: Slot) {
+        self.graphs.borrow_mut().writes(written);
+        self.prepared.borrow_mut().touch(written);
     }
 
     /// Does `work` unless something failed before, and remembers its failure.
@@ -121,19 +182,95 @@ impl<T: Real> Cuda<T> {
 impl<T: Real> Device<T> for Cuda<T> {
     fn describe(&self) -> String {
         let (major, minor) = self.gpu.capability;
-        format!("cuda:{} ({}, compute capability {major}.{minor})", self.gpu.ordinal, self.gpu.name)
+        let numbers = match self.numbers {
+            Numbers::Double => "double",
+            Numbers::Single => "single",
+            Numbers::Bf16 => "bfloat16",
+            Numbers::Fp16 => "half",
+        };
+        format!(
+            "cuda:{} ({}, compute capability {major}.{minor}, {numbers} precision)",
+            self.gpu.ordinal, self.gpu.name
+        )
     }
 
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
         self.gpu.bind()?;
         self.gpu.synchronize()?;
         self.side.borrow().synchronize()?;
+        self.graphs.borrow_mut().clear();
         self.halos.borrow_mut().clear();
         self.waves.borrow_mut().clear();
+        self.prepared = RefCell::default();
         self.scratch = RefCell::default();
+        self.lanes.clear();
         self.arena = Arena::default();
-        self.arena = Arena::zeroed::<T>(&self.gpu, plan.elements())?;
+        self.arena = Arena::zeroed(&self.gpu, plan.parts(), self.sizes())?;
         Ok(())
+    }
+
+    fn bytes(&self, plan: &ArenaPlan) -> usize {
+        Arena::bytes(plan.parts(), self.sizes())
+    }
+
+    fn repeat(&mut self, sequence: Sequence, work: &mut dyn FnMut(&mut dyn Device<T>)) {
+        if self.failure.borrow().is_some() {
+            return;
+        }
+        // Recordings read weights as they were prepared, and prepare none.
+        if !self.graphs.borrow().recording {
+            self.attempt(prepared::refresh);
+        }
+        let turn = self.graphs.borrow_mut().turn(sequence);
+        match turn {
+            Turn::Work => return work(self),
+            Turn::Replay => {}
+            Turn::Record => {
+                if self.attempt(|cuda| graphs::begin(&cuda.gpu)).is_none() {
+                    return;
+                }
+                self.graphs.borrow_mut().recording = true;
+                work(self);
+                self.graphs.borrow_mut().recording = false;
+                // A recording ends in one place.
+                let joined = self.lanes.join_all(&self.gpu);
+                self.attempt(|_| joined);
+                // Also where an operation failed: the stream has to leave its recording.
+                match graphs::end(&self.gpu) {
+                    Ok(_) if self.failure.borrow().is_some() => return,
+                    Ok(graph) => self.graphs.borrow_mut().keep(sequence, graph),
+                    Err(error) => {
+                        self.attempt(|_| -> Result<()> { Err(error) });
+                        return;
+                    }
+                }
+            }
+        }
+        self.attempt(|cuda| {
+            let graphs = cuda.graphs.borrow();
+            let Some(recording) = graphs.get(sequence) else { return Ok(()) };
+            recording.graph.replay()?;
+            recording.written.iter().for_each(|&slot| cuda.prepared.borrow_mut().touch(slot));
+            Ok(())
+        });
+    }
+
+    fn aside(&mut self, lane: usize, work: &mut dyn FnMut(&mut dyn Device<T>)) {
+        // Beside nothing but a recording; the memory to work in is the lane's in any case, so that it is there then.
+        let records = self.graphs.borrow().recording;
+        let entered = self.lanes.enter(lane, &mut self.gpu, &mut self.scratch, records);
+        if self.attempt(|_| entered).is_none() {
+            return;
+        }
+        self.follow_stream();
+        work(self);
+        self.lanes.leave(&mut self.gpu, &mut self.scratch, records);
+        self.follow_stream();
+    }
+
+    fn join(&mut self, lane: usize) {
+        let joined = self.lanes.join(lane, &self.gpu);
+        self.attempt(|_| joined);
     }
 
     fn finish(&self) -> Result<()> {
@@ -145,6 +282,7 @@ impl<T: Real> Device<T> for Cuda<T> {
     }
 
     fn upload(&mut self, to: Slot, values: &[T]) {
+        self.touch(to);
         self.attempt(|cuda| elementary::upload(cuda, to, values));
     }
 
@@ -179,10 +317,12 @@ impl<T: Real> Device<T> for Cuda<T> {
     }
 
     fn zero(&mut self, slot: Slot) {
+        self.touch(slot);
         self.attempt(|cuda| elementary::zero(cuda, slot));
     }
 
     fn copy(&mut self, from: Slot, to: Slot) {
+        self.touch(to);
         self.attempt(|cuda| elementary::copy(cuda, from, to));
     }
 
@@ -214,12 +354,12 @@ impl<T: Real> Device<T> for Cuda<T> {
         self.attempt(|cuda| fields::place_adjoint(cuda, placement));
     }
 
-    fn cell_forward(&mut self, cell: &Cell, h: Slot, above: Option<&Above>) {
-        self.attempt(|cuda| cell::forward(cuda, cell, h, above));
+    fn cell_forward(&mut self, cell: &Cell, h: Slot, map: &HaloMap, above: Option<&Above>) {
+        self.attempt(|cuda| cell::forward(cuda, cell, h, map, above));
     }
 
-    fn cell_backward(&mut self, cell: &Cell, gradients: &CellGradients) {
-        self.attempt(|cuda| cell::backward(cuda, cell, gradients));
+    fn cell_backward(&mut self, cell: &Cell, map: &HaloMap, gradients: &CellGradients) {
+        self.attempt(|cuda| cell::backward(cuda, cell, map, gradients));
     }
 
     fn layer_norm_forward(&mut self, norm: &LayerNorm) {
@@ -251,6 +391,7 @@ impl<T: Real> Device<T> for Cuda<T> {
     }
 
     fn adamw(&mut self, step: &AdamW) {
+        self.touch(step.parameter);
         self.attempt(|cuda| training::adamw(cuda, step));
     }
 
@@ -259,10 +400,12 @@ impl<T: Real> Device<T> for Cuda<T> {
     }
 
     fn scale(&mut self, x: Slot, factor: f64) {
+        self.touch(x);
         self.attempt(|cuda| elementary::scale(cuda, x, factor));
     }
 
     fn lerp(&mut self, x: Slot, target: Slot, weight: f64) {
+        self.touch(x);
         self.attempt(|cuda| elementary::lerp(cuda, x, target, weight));
     }
 

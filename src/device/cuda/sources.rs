@@ -24,8 +24,11 @@ pub const ALL: &[Source] = &[
     source!("convolution.cu"),
     source!("fields.cu"),
     source!("cell.cu"),
+    source!("head.cu"),
     source!("layer_norm.cu"),
     source!("sums.cu"),
+    source!("trial.cu"),
+    source!("weights.cu"),
     source!("loss.cu"),
     source!("optimiser.cu"),
     source!("flow.cu"),
@@ -66,7 +69,12 @@ impl Source {
 /// The type of a parameter, as far as a launch has to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
+    /// To anything.
     Pointer,
+    /// To numbers that are kept as they are.
+    Reals,
+    /// To activations.
+    Acts,
     /// 32 bits.
     Int,
     /// 64 bits.
@@ -80,10 +88,22 @@ pub enum Parameter {
 }
 
 impl Parameter {
+    /// Whether an argument of kind `given` may be passed; `narrow` says that activations are stored in fewer bits.
+    pub fn takes(self, given: Self, narrow: bool) -> bool {
+        match self {
+            Self::Pointer => matches!(given, Self::Pointer | Self::Reals | Self::Acts),
+            Self::Reals | Self::Acts if !narrow => Self::Pointer.takes(given, false),
+            Self::Reals | Self::Acts => given == self || given == Self::Pointer,
+            _ => given == self,
+        }
+    }
+
     /// Of `const real* x`.
     fn of(declaration: &str) -> Self {
         let words: Vec<&str> = declaration.split_whitespace().filter(|word| *word != "const").collect();
         match words[..] {
+            ["real*", _] => Self::Reals,
+            ["act*", _] => Self::Acts,
             _ if declaration.contains('*') => Self::Pointer,
             ["int" | "u32", _] => Self::Int,
             ["i64", _] => Self::Long,
@@ -105,8 +125,8 @@ mod tests {
         assert_eq!(source.header("architectures"), ["sm_80", "sm_90a", "sm_100"]);
         let names: Vec<&str> = source.kernels().iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["scale", "lerp", "relax", "sum_of_squares_parts", "sum_of_parts"]);
-        use Parameter::{Long, Pointer, Real};
-        assert_eq!(source.kernels()[1].1, [Pointer, Pointer, Real, Long]);
+        use Parameter::{Long, Real, Reals};
+        assert_eq!(source.kernels()[1].1, [Reals, Reals, Real, Long]);
     }
 
     #[test]
