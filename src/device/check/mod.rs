@@ -48,9 +48,9 @@ impl Precision {
     pub const DOUBLE: Self = Self { bits: 24, rounding: f64::EPSILON / 2.0, storing: f64::EPSILON / 2.0 };
     pub const SINGLE: Self =
         Self { bits: 24, rounding: f32::EPSILON as f64 / 2.0, storing: f32::EPSILON as f64 / 2.0 };
-    /// Its elementary functions are those that take the fewest instructions: some 16 roundings each.
     /// Factors that lose nothing when 11 bits of them are read.
     pub const TF32: Self = Self { bits: 11, ..Self::SINGLE };
+    /// Its elementary functions are those that take the fewest instructions: some 16 roundings each.
     pub const BF16: Self = Self { bits: 8, rounding: 16.0 * Self::SINGLE.rounding, storing: 1.0 / 256.0 };
     pub const FP16: Self = Self { bits: 11, storing: 1.0 / 2048.0, ..Self::BF16 };
 }
