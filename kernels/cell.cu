@@ -42,7 +42,7 @@ template <int U>
 __device__ __forceinline__ void forward(act* gates, const real* bias, const real* peepholes, const real* c_before,
                                         real* c, act* h, act* above, const real* factors, const copy* copies,
                                         const u32* firsts, u32 rows, u32 columns, int hidden, int halo, int above_halo,
-                                        u32 n) {
+                                        int keeps_gates, u32 n) {
   u32 i = blockIdx.x * 256 + threadIdx.x;
   if (i >= n) return;
   u32 groups = hidden / U, point = i / groups;
@@ -74,8 +74,10 @@ __device__ __forceinline__ void forward(act* gates, const real* bias, const real
     a[3].v[u] = sigmoid(a[3].v[u]);
     out.v[u] = a[3].v[u] * hyperbolic(cell.v[u]);
   }
+  if (keeps_gates) {
 #pragma unroll
-  for (int k = 0; k < 4; ++k) write<U>(gates + g.at + k * g.stride, a[k]);
+    for (int k = 0; k < 4; ++k) write<U>(gates + g.at + k * g.stride, a[k]);
+  }
   write<U>(c + at, cell);
   spot s = interior(point, rows, columns, halo);
   write<U>(h + (s.image + s.cell) * hidden + unit, out);
@@ -180,19 +182,19 @@ __device__ __forceinline__ void backward(act* gates, const real* peepholes, cons
 }
 
 #define FORWARD_PARAMETERS \
-  gates, bias, peepholes, c_before, c, h, above, factors, copies, firsts, rows, columns, hidden, halo, above_halo, n
+  gates, bias, peepholes, c_before, c, h, above, factors, copies, firsts, rows, columns, hidden, halo, above_halo, keeps_gates, n
 
 extern "C" __global__ void __launch_bounds__(256)
     cell_forward(act* gates, const real* bias, const real* peepholes, const real* c_before, real* c, act* h, act* above,
                  const real* factors, const copy* copies, const u32* firsts, u32 rows, u32 columns, int hidden,
-                 int halo, int above_halo, u32 n) {
+                 int halo, int above_halo, int keeps_gates, u32 n) {
   forward<1>(FORWARD_PARAMETERS);
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
     cell_forward_wide(act* gates, const real* bias, const real* peepholes, const real* c_before, real* c, act* h,
                       act* above, const real* factors, const copy* copies, const u32* firsts, u32 rows, u32 columns,
-                      int hidden, int halo, int above_halo, u32 n) {
+                      int hidden, int halo, int above_halo, int keeps_gates, u32 n) {
   forward<8>(FORWARD_PARAMETERS);
 }
 

@@ -12,7 +12,7 @@
 // A thread a point; blockIdx.y counts its outputs by FEW. Whole vectors of inputs.
 extern "C" __global__ void __launch_bounds__(256)
     head_forward(const act* x, const real* w, real* y, int inputs, int outputs, int add, i64 points) {
-  extern __shared__ real weights[];  // [inputs, FEW]
+  extern __shared__ __align__(16) real weights[];  // [inputs, FEW]
   int first = blockIdx.y * FEW;
   for (int k = threadIdx.x; k < inputs * FEW; k += 256) {
     int o = first + k % FEW;
@@ -26,9 +26,11 @@ extern "C" __global__ void __launch_bounds__(256)
   for (int c = 0; c < inputs; c += 8) {
     lanes<8> values = read<8>(from + c);
 #pragma unroll
-    for (int k = 0; k < 8; ++k)
+    for (int k = 0; k < 8; ++k) {
+      lanes<FEW> row = read<FEW>(weights + (c + k) * FEW);
 #pragma unroll
-      for (int o = 0; o < FEW; ++o) sum[o] += values.v[k] * weights[(c + k) * FEW + o];
+      for (int o = 0; o < FEW; ++o) sum[o] += values.v[k] * row.v[o];
+    }
   }
 #pragma unroll
   for (int o = 0; o < FEW; ++o) {
@@ -42,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256)
 // A thread 8 inputs of a point.
 extern "C" __global__ void __launch_bounds__(256)
     head_input_gradient(const real* dy, const real* w, act* dx, int inputs, int outputs, i64 n) {
-  extern __shared__ real weights[];  // [outputs, inputs]
+  extern __shared__ __align__(16) real weights[];  // [outputs, inputs]
   for (int k = threadIdx.x; k < inputs * outputs; k += 256) weights[k % outputs * inputs + k / outputs] = w[k];
   __syncthreads();
   i64 i = thread_index();
@@ -52,8 +54,9 @@ extern "C" __global__ void __launch_bounds__(256)
   lanes<8> sum;
   for (int o = 0; o < outputs; ++o) {
     real d = from[o];
+    lanes<8> column = read<8>(weights + o * inputs + c);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) sum.v[k] += d * weights[o * inputs + c + k];
+    for (int k = 0; k < 8; ++k) sum.v[k] += d * column.v[k];
   }
   write<8>(dx + i / vectors * inputs + c, sum);
 }

@@ -5,17 +5,30 @@
 // operations:
 // hot: channel_sums channel_sums_of_real add_shares
 
-// parts[block, c] = sum over the block's points of x[point, c] (times y[point, c]). One thread a channel.
+// parts[block, c] = sum over the block's points of x[point, c] (times y[point, c]). A thread takes every `of`-th point of
+// one channel; then the threads of a channel are added one after the other.
 template <typename X>
 __device__ __forceinline__ void sums_of(const X* x, const act* y, real* parts, int channels, i64 points, i64 share) {
+  __shared__ real shared[256];
   i64 from = blockIdx.x * share, end = from + share < points ? from + share : points;
-  for (int c = threadIdx.x; c < channels; c += blockDim.x) {
+  int across = min(channels, 256), of = 256 / across, lane = threadIdx.x / across;
+  for (int first = 0; first < channels; first += across) {
+    int c = first + threadIdx.x % across;
     real sum = 0;
-    for (i64 p = from; p < end; ++p) {
-      real value = load(x[p * channels + c]);
-      sum += y ? value * load(y[p * channels + c]) : value;
+    if (lane < of && c < channels) {
+#pragma unroll 4
+      for (i64 p = from + lane; p < end; p += of) {
+        real value = load(x[p * channels + c]);
+        sum += y ? value * load(y[p * channels + c]) : value;
+      }
     }
-    parts[(i64)blockIdx.x * channels + c] = sum;
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    if (lane == 0 && c < channels) {
+      for (int k = 1; k < of; ++k) sum += shared[threadIdx.x + k * across];
+      parts[(i64)blockIdx.x * channels + c] = sum;
+    }
+    __syncthreads();
   }
 }
 

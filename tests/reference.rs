@@ -226,6 +226,7 @@ fn one_cell<T: Real>(tolerance: f64) {
         hidden,
         halo: 0,
         gates,
+        keeps_gates: true,
         bias,
         peepholes: Some(peephole),
         c_before: Some(c),

@@ -22,6 +22,8 @@ pub struct Cell {
     /// `[images, rows, columns, 4 hidden]`. Forward: pre-activations become activated gates. Backward: activated gates
     /// become the gradient of the pre-activations.
     pub gates: Slot,
+    /// Forward: whether the activated gates will be needed; otherwise what becomes of them is left open.
+    pub keeps_gates: bool,
     /// `[4 hidden]` in the order of the gates' channels.
     pub bias: Slot,
     /// `[3, hidden]` of i, f, o.

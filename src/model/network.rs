@@ -408,6 +408,7 @@ impl<T: Real> Network<T> {
             hidden: layer.hidden,
             halo: self.architecture.halo(),
             gates: layer.gates.at(t),
+            keeps_gates: self.purpose == Purpose::Train,
             bias: weights.bias,
             peepholes: weights.peephole,
             c_before: before,

@@ -73,18 +73,19 @@ impl<T: Real> Network<T> {
             self.fed_backward(device, t);
         }
         self.predict_backward(device, frames - 1);
+        // Nothing waits for the gradients of weights.
+        let lane_of_head = self.layers.len();
+        device.aside(lane_of_head, &mut |device| self.head_backward(device, leads));
         for l in (0..self.layers.len()).rev() {
             for t in (0..frames).rev() {
                 self.retreat(device, l, t, steps, t);
             }
-            // Nothing waits for the gradients of weights.
             device.aside(l, &mut |device| self.weights_backward(device, l, steps));
             if l > 0 {
                 self.project_backward(device, l, 0, frames);
             }
         }
-        self.head_backward(device, leads);
-        (0..self.layers.len()).for_each(|l| device.join(l));
+        (0..=lane_of_head).for_each(|lane| device.join(lane));
     }
 
     /// The number of steps that make `leads` predictions.

@@ -55,6 +55,7 @@ pub(super) fn forward<T: Real>(
         .int(cell.rows)
         .int(cell.columns);
     let launch = launch.int(cell.hidden).int(cell.halo).int(above.map_or(0, |above| above.halo));
+    let launch = launch.int(usize::from(cell.keeps_gates));
     launch.int(n).run(Grid::over(n))?;
     // Where channels differ, one kernel cannot do both.
     if made.is_none() { halo::fill(cuda, map, h) } else { Ok(()) }
