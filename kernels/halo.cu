@@ -3,6 +3,8 @@
 // architectures: sm_80 sm_90a sm_100
 // operations: halo_fill halo_adjoint
 // hot: halo_fill halo_fill_wide halo_adjoint halo_adjoint_wide
+// measured: NVIDIA H200, 2026-12-01, bfloat16, 16 images of 20 x 36 cells of 128 channels, caches cold: halo_fill_wide
+//   2.9 us, halo_adjoint_wide 10.1 us
 
 // Activations in 16 bytes.
 #define WIDE (int)(16 / sizeof(act))
