@@ -3,6 +3,8 @@
 //
 // architectures: sm_80 sm_90a sm_100
 // operations: convolve convolve_input_gradient convolve_weight_gradient
+// measured: NVIDIA H200, 2026-12-01, float32, whole training steps of networks whose convolutions are all done here: 15
+//   TFLOP/s; a library's plans are 17 to 30 times as fast in bfloat16
 // hot: convolve convolve_input_gradient convolve_weight_gradient
 // hot: convolve_to_real convolve_input_gradient_of_real convolve_weight_gradient_of_real
 //

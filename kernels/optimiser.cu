@@ -2,6 +2,7 @@
 //
 // architectures: sm_80 sm_90a sm_100
 // operations: adamw
+// measured: NVIDIA H200, 2026-12-01, 11.7 million parameters: 87 us (3.8 TB/s)
 // hot: adamw
 
 // settings: learning rate, gradient scale, c1, c2. new1 = 1 - beta1, new2 = 1 - beta2.

