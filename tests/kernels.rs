@@ -11,8 +11,23 @@ use wxsim::device::cuda::{Numbers, Nvrtc, SOURCES, Source, compile};
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 
 /// Operations that are calls of the driver, or nothing at all.
-const WITHOUT_KERNEL: [&str; 10] =
-    ["describe", "allocate", "finish", "upload", "download", "stage", "hand_over", "beside", "zero", "copy"];
+const WITHOUT_KERNEL: [&str; 15] = [
+    "describe",
+    "allocate",
+    "bytes",
+    "room",
+    "repeat",
+    "aside",
+    "join",
+    "finish",
+    "upload",
+    "download",
+    "stage",
+    "hand_over",
+    "beside",
+    "zero",
+    "copy",
+];
 
 /// Whether there is a compiler. Its absence is a failure where WXSIM_REQUIRE_NVRTC says that it must be there.
 fn compiler_is_there() -> bool {

@@ -116,6 +116,11 @@ pub trait Device<T: Real>: Send {
     /// Bytes that [`allocate`](Self::allocate) would take.
     fn bytes(&self, plan: &ArenaPlan) -> usize;
 
+    /// Bytes that [`allocate`](Self::allocate) could take, where that is known before it is tried.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
     /// Does `work`, which asks for the same operations whenever the sequence is the same. So a device may write down what
     /// was asked for, and the next time do it without asking: all that changes must lie in slots, and nothing is
     /// uploaded, downloaded or waited for. Work inside of other work belongs to that.

@@ -18,6 +18,7 @@ mod interrupt;
 mod loss_scale;
 mod plan;
 mod progress;
+mod room;
 mod rehearsal;
 mod schedule;
 mod start;

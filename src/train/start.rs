@@ -16,6 +16,7 @@ use crate::train::interrupt::Interrupt;
 use crate::train::loss_scale::LossScale;
 use crate::train::plan::TrainPlan;
 use crate::train::progress::{Progress, StateFile};
+use crate::train::room;
 use crate::train::trainer::Trainer;
 use crate::train::weights::{Weights, lead_weights};
 use crate::train::workspace::Workspace;
@@ -180,6 +181,15 @@ impl Opened {
         });
         let feed = Feed::plan(&mut arena, loader, recipe, workspace.input(), turning, beside);
         let bytes = device.bytes(&arena);
+        let of_batch = |batch| {
+            let mut arena = ArenaPlan::default();
+            let plan = TrainPlan { batch, ..(*plan).clone() };
+            Workspace::plan(&mut arena, &plan, architecture, &geometry, &weights)?;
+            Ok(device.bytes(&arena))
+        };
+        // What feeds a step needs little, and is counted as it is.
+        let feeding = bytes - of_batch(plan.batch)?;
+        room::check(&device.describe(), device.room(), plan.batch, |batch| Ok(of_batch(batch)? + feeding))?;
         device.allocate(&arena)?;
         workspace.start(&weights, plan.seed, device);
         workspace.upload_constants(device, inputs.statics(), &normalizer.tendency_scale());

@@ -149,6 +149,12 @@ impl Gpu {
         Ok(self.context.attribute(most).call("cuDeviceGetAttribute")? as usize)
     }
 
+    /// Bytes of memory that nobody has.
+    pub fn free(&self) -> Result<usize> {
+        self.bind()?;
+        Ok(self.context.mem_get_info().call("cuMemGetInfo")?.0)
+    }
+
     /// Waits for everything on the stream.
     pub fn synchronize(&self) -> Result<()> {
         self.stream.synchronize().call("cuStreamSynchronize")

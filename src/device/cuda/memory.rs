@@ -24,6 +24,11 @@ impl Arena {
         parts.exact * exact + parts.activations * activation
     }
 
+    /// Bytes that it has.
+    pub fn held(&self) -> usize {
+        self.memory.as_ref().map_or(0, Memory::bytes)
+    }
+
     /// Of one number of a slot.
     pub fn size_of(&self, slot: Slot) -> usize {
         self.sizes[usize::from(slot.is_activation())]

@@ -213,6 +213,11 @@ impl<T: Real> Device<T> for Cuda<T> {
         Arena::bytes(plan.parts(), self.sizes())
     }
 
+    fn room(&self) -> Option<usize> {
+        let held = self.arena.held();
+        self.attempt(|cuda| Ok(cuda.gpu.free()? + held))
+    }
+
     fn repeat(&mut self, sequence: Sequence, work: &mut dyn FnMut(&mut dyn Device<T>)) {
         if self.failure.borrow().is_some() {
             return;
