@@ -285,3 +285,20 @@ fn physics_raw_and_calibrated_stands_in_every_score_of_europe() {
     let only_msl = ["verify", "europe.toml", "--baseline", "physics", "--set", "data.quantities=['msl']"];
     is_refused(here, &only_msl, &["the physics can forecast nothing of msl"]);
 }
+
+#[test]
+fn a_nature_run_does_not_overlook_a_month_that_is_gone_nor_a_changed_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let run = ["physics", "--nature-run", "--years", "1", "--model-rows", "16", "--out", "planet"];
+    succeeds(here, &run);
+    let (month, restart) = (here.join("planet/2001-03.nc"), here.join("planet/restart.json"));
+    let kept = std::fs::read(&month).unwrap();
+    std::fs::write(&month, "no longer NetCDF").unwrap();
+    is_refused(here, &run, &["2001-03.nc was written before and is gone or damaged", "put it back"]);
+    std::fs::write(&month, kept).unwrap();
+    succeeds(here, &run);
+    let standing = std::fs::read_to_string(&restart).unwrap();
+    std::fs::write(&restart, standing.replace("\"months\":12", "\"months\":11")).unwrap();
+    is_refused(here, &run, &["restart.json was changed: 11 months do not end after"]);
+}

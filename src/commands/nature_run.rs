@@ -10,6 +10,7 @@ use crate::commands::progress::Progress;
 use crate::error::{Context, Error, Result};
 use crate::field::State;
 use crate::io::atomic::write_whole;
+use crate::io::inspect_file;
 use crate::io::series_file::{SeriesHead, write_series};
 use crate::shallow_water::{Devices, Fields, NatureRun};
 use crate::time::{Calendar, ValidTime};
@@ -80,6 +81,7 @@ pub fn run(args: &NatureRunArgs, folder: &Path, json: bool, devices: &dyn Device
     let months = 12 * args.years;
     let path =
         |month: u32| folder.join(format!("{}-{:02}.nc", FIRST_YEAR + (month / 12) as i32, month % 12 + 1));
+    (0..done.min(months)).map(path).try_for_each(|path| check_month(&path))?;
     if done > 0 {
         eprintln!("{} months are there; {} follow", done.min(months), months.saturating_sub(done));
     }
@@ -98,13 +100,23 @@ pub fn run(args: &NatureRunArgs, folder: &Path, json: bool, devices: &dyn Device
     paths.iter().try_for_each(|path| output::print_line(&path.display().to_string()))
 }
 
+/// What an earlier call left has to be there: the planet does not turn back.
+fn check_month(path: &Path) -> Result<()> {
+    inspect_file(path).map(|_| ()).map_err(|_| {
+        Error::input(format!("{} was written before and is gone or damaged", path.display()))
+            .hint("put it back, or begin another nature run in an empty folder")
+    })
+}
+
+/// The first date of a month, counted from the first one.
+fn first_of(month: u32) -> Result<ValidTime> {
+    let (year, month) = (FIRST_YEAR + (month / 12) as i32, month % 12 + 1);
+    ValidTime::parse(&format!("{year}-{month:02}-01"), Calendar::Standard)
+}
+
 /// Simulates a month and writes it.
 fn write_month(args: &NatureRunArgs, planet: &mut NatureRun, month: u32, path: &Path) -> Result<()> {
-    let first = |month: u32| {
-        let (year, month) = (FIRST_YEAR + (month / 12) as i32, month % 12 + 1);
-        ValidTime::parse(&format!("{year}-{month:02}-01"), Calendar::Standard)
-    };
-    let (begin, end) = (first(month)?, first(month + 1)?);
+    let (begin, end) = (first_of(month)?, first_of(month + 1)?);
     let average = args.average as usize;
     let layout = planet.layout(average)?;
     let count = (end.seconds - begin.seconds) / (3600 * INTERVAL as i64);
@@ -166,6 +178,16 @@ fn resume(args: &NatureRunArgs, restart: &Path, planet: &mut NatureRun) -> Resul
             standing.version, found.0, found.1, found.2
         ))
         .hint("go on with the same flags, or begin another one in an empty folder"));
+    }
+    let since =
+        first_of(standing.months).map(|now| now.seconds).and_then(|now| Ok(now - first_of(0)?.seconds));
+    let is_sound = since.is_ok_and(|seconds| standing.hours == SPIN_UP + (seconds / 3600) as u64);
+    if !is_sound {
+        let (months, hours) = (standing.months, standing.hours);
+        return Err(Error::input(format!(
+            "{name} was changed: {months} months do not end after {hours} hours"
+        ))
+        .hint("begin another one in an empty folder"));
     }
     let [u, v, h] = standing.fields;
     planet.start(&Fields { u, v, h }, standing.hours)?;

@@ -132,9 +132,11 @@ impl Layer {
     }
 
     /// A step of semi-implicit schemes that suits the winds of the atmosphere [s]: 1200 s for cells of 2.8125 degrees. What
-    /// limits it is wind across the poles.
+    /// limits it is wind across the poles; on grids of a few rows it is inertial oscillations, which are explicit too.
     pub fn semi_implicit_step(&self) -> f64 {
-        1200.0 * self.sphere.dp.min(self.sphere.dl).to_degrees() / 2.8125
+        let fastest = self.coriolis.iter().fold(0.0_f64, |most, f| most.max(f.abs()));
+        let wind = 1200.0 * self.sphere.dp.min(self.sphere.dl).to_degrees() / 2.8125;
+        if fastest > 0.0 { wind.min(0.8 / fastest) } else { wind }
     }
 
     /// What `|u|`, `|v|` and the root of the depth count for in [`rate`](Self::rate), in row j.

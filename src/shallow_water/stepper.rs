@@ -363,7 +363,7 @@ fn check_values(analysis: &State) -> Result<()> {
         .collect();
     let advice = match largest_whole_box(&missing, grid.columns()).filter(|_| !is_global(grid)) {
         Some([rows, columns]) => format!(
-            "the largest box without holes is data.grid = {{ south = {}, north = {}, west = {}, east = {} }}",
+            "the largest box without holes is data.grid = {{ south = {}, north = {}, west = {}, east = {} }} in a configuration",
             grid.latitude[rows.start],
             grid.latitude[rows.end - 1],
             grid.longitude[columns.start],
