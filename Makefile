@@ -12,8 +12,9 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 build: setup
 	$(if $(COMMIT),WXSIM_COMMIT=$(COMMIT)) $(CARGO) build --release
 
+# HDF5 keeps its lock of a file as long as any child process lives that another test started meanwhile.
 test: setup
-	$(CARGO) test
+	HDF5_USE_FILE_LOCKING=FALSE $(CARGO) test
 
 lint: setup
 	$(CARGO) fmt --check
