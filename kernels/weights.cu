@@ -4,7 +4,7 @@
 // operations: convolve convolve_input_gradient convolve_weight_gradient
 // measured: NVIDIA H200, 2026-12-01, bfloat16, 25 taps of 128 inputs and 512 outputs: weights_to_library 6.1 us,
 //   weights_from_library 8.5 us
-// hot: weights_to_library weights_from_library weights_turned_about pad_channels unpad_channels surround
+// hot: weights_to_library weights_from_library pad_channels unpad_channels
 //
 // The library may have more inputs than there are: those are zero, and stay so.
 //
@@ -59,28 +59,4 @@ extern "C" __global__ void __launch_bounds__(256)
     unpad_channels(const act* from, act* to, u32 channels, u32 padded, i64 n) {
   i64 i = thread_index();
   if (i < n) to[i] = from[i / channels * padded + i % channels];
-}
-
-// Turned by half a circle for the gradient of the input: [input, tap from the last to the first, output].
-extern "C" __global__ void __launch_bounds__(256)
-    weights_turned_about(const real* w, act* turned, int taps, int inputs, int outputs, i64 n) {
-  i64 i = thread_index();
-  if (i >= n) return;
-  int output = (int)(i % outputs);
-  i64 line = i / outputs;
-  int tap = taps - 1 - (int)(line % taps);
-  turned[i] = narrow(w[(tap * (i64)inputs + line / taps) * outputs + output]);
-}
-
-// Images with `margin` more rows and columns of zeros on every side; a thread 16 bytes.
-extern "C" __global__ void __launch_bounds__(256)
-    surround(const uint4* y, uint4* wide, u32 rows, u32 columns, u32 vectors, u32 margin, u32 n) {
-  u32 i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= n) return;
-  u32 v = i % vectors, place = i / vectors;
-  u32 across = columns + 2 * margin;
-  u32 row = place / across - margin, column = place % across - margin;
-  y += (i64)blockIdx.y * rows * columns * vectors;
-  bool inside = row < rows && column < columns;
-  wide[(i64)blockIdx.y * n + i] = inside ? y[((i64)row * columns + column) * vectors + v] : make_uint4(0, 0, 0, 0);
 }

@@ -4,7 +4,7 @@ use super::super::{Convolution, Real, Slot, Write};
 use super::cudnn::{Cudnn, Direction, Problem};
 use super::memory::check_disjoint;
 use super::modules::Grid;
-use super::prepared::{Form, Turned};
+use super::prepared::Turned;
 use super::{Cuda, head, own, prepared};
 use crate::error::Result;
 
@@ -23,7 +23,7 @@ pub(super) fn forward<T: Real>(
     check_disjoint(&[x, w], &[y]);
     let at = |slot| cuda.arena.address(slot);
     if let Some((cudnn, problem)) = library(cuda, Direction::Forward, s, y, write)? {
-        let turned = prepared::get(cuda, w, Form::Turned, Turned::new(s, problem.shape.inputs))?;
+        let turned = prepared::get(cuda, w, Turned::new(s, problem.shape.inputs))?;
         let x = padded(cuda, s, &problem, x)?;
         return Cudnn::convolve(cuda, cudnn, &problem, [x, turned, at(y)]);
     }
@@ -44,11 +44,7 @@ pub(super) fn input_gradient<T: Real>(
     check_disjoint(&[dy, w], &[dx]);
     let at = |slot| cuda.arena.address(slot);
     if let Some((cudnn, problem)) = library(cuda, Direction::InputGradient, s, dy, Write::Overwrite)? {
-        let direct = Cudnn::time(cuda, cudnn, &problem)?.unwrap_or(u32::MAX);
-        if input_gradient_as_forward(cuda, cudnn, &problem, [dx, w, dy], direct)? {
-            return Ok(());
-        }
-        let turned = prepared::get(cuda, w, Form::Turned, Turned::new(s, problem.shape.inputs))?;
+        let turned = prepared::get(cuda, w, Turned::new(s, problem.shape.inputs))?;
         if problem.shape.inputs == s.inputs {
             return Cudnn::convolve(cuda, cudnn, &problem, [at(dx), turned, at(dy)]);
         }
@@ -103,50 +99,7 @@ fn library<'a, T: Real>(
     let inputs = shape.inputs.next_multiple_of(VECTOR / storage.bytes());
     let shape = Convolution { inputs, ..*shape };
     let problem = Problem { direction, shape, storage: *storage, adds: write == Write::Add };
-    Ok(Cudnn::time(cuda, cudnn, &problem)?.map(|_| (cudnn, problem)))
-}
-
-/// The input gradient as a stencil over dy: dy surrounded by zeros, weights turned by half a circle. It computes more, but the
-/// library's forward plans are so much faster that this often wins.
-fn as_forward(problem: &Problem) -> Problem {
-    let s = &problem.shape;
-    let margin = s.kernel - 1;
-    let (rows, columns) = (s.rows + margin, s.columns + margin);
-    let shape = Convolution { rows, columns, inputs: s.outputs, outputs: s.inputs, ..*s };
-    Problem { direction: Direction::Forward, shape, ..*problem }
-}
-
-/// Surrounding dy moves it once more: bytes a microsecond, and the microseconds of a launch.
-const MOVED: usize = 2_500_000;
-const LAUNCH: u32 = 3;
-
-/// Does it in that way where it is faster than `direct` microseconds, and says whether.
-fn input_gradient_as_forward<T: Real>(
-    cuda: &Cuda<T>,
-    cudnn: &Cudnn,
-    problem: &Problem,
-    [dx, w, dy]: [Slot; 3],
-    direct: u32,
-) -> Result<bool> {
-    let (s, forward) = (&problem.shape, as_forward(problem));
-    let bytes = |numbers: usize| numbers * problem.storage.bytes();
-    let is_whole = bytes(s.outputs).is_multiple_of(VECTOR) && dx.len() == s.x_len();
-    if !is_whole || s.kernel == 1 {
-        return Ok(false);
-    }
-    let moved = (bytes(forward.shape.x_len() + s.y_len()) / MOVED) as u32 + LAUNCH;
-    match Cudnn::time(cuda, cudnn, &forward)? {
-        Some(time) if time + moved < direct => {}
-        _ => return Ok(false),
-    }
-    let turned = prepared::get(cuda, w, Form::TurnedAbout, Turned::new(s, s.inputs))?;
-    let wide = cuda.scratch(bytes(forward.shape.x_len()))?;
-    let (vectors, margin) = (bytes(s.outputs) / VECTOR, s.kernel - 1);
-    let n = (s.rows + 2 * margin) * (s.columns + 2 * margin) * vectors;
-    let launch = cuda.kernel("surround").slot(dy).address(wide).int(s.rows).int(s.columns);
-    launch.int(vectors).int(margin).int(n).run(Grid::over(n).times(s.images))?;
-    Cudnn::convolve(cuda, cudnn, &forward, [wide, turned, cuda.arena.address(dx)])?;
-    Ok(true)
+    Ok(Cudnn::solves(cuda, cudnn, &problem)?.then_some((cudnn, problem)))
 }
 
 /// The address of x with as many inputs as the library wants: its own, or in scratch memory.

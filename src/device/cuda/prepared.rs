@@ -17,19 +17,9 @@ pub struct Prepared {
 
 struct Copy {
     weights: Slot,
-    form: Form,
     shape: Turned,
     memory: Memory,
     is_stale: bool,
-}
-
-/// In what order a copy is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// `[output, tap, input]`
-    Turned,
-    /// `[input, tap from the last to the first, output]`
-    TurnedAbout,
 }
 
 /// Weights `[output, tap, input]`, with as many inputs as the library wants.
@@ -52,18 +42,15 @@ impl Turned {
     }
 }
 
-/// The address of weights in this form.
-pub fn get<T: Real>(cuda: &Cuda<T>, weights: Slot, form: Form, shape: Turned) -> Result<u64> {
+/// The address of turned weights.
+pub fn get<T: Real>(cuda: &Cuda<T>, weights: Slot, shape: Turned) -> Result<u64> {
     let mut prepared = cuda.prepared.borrow_mut();
-    let known = prepared
-        .copies
-        .iter()
-        .position(|copy| copy.weights == weights && copy.form == form && copy.shape == shape);
+    let known = prepared.copies.iter().position(|copy| copy.weights == weights && copy.shape == shape);
     let index = match known {
         Some(index) => index,
         None => {
             let memory = Memory::zeroed(&cuda.gpu, shape.len() * cuda.sizes()[1])?;
-            prepared.copies.push(Copy { weights, form, shape, memory, is_stale: true });
+            prepared.copies.push(Copy { weights, shape, memory, is_stale: true });
             prepared.copies.len() - 1
         }
     };
@@ -88,11 +75,7 @@ impl Prepared {
 impl Copy {
     fn make<T: Real>(&mut self, cuda: &Cuda<T>) -> Result<()> {
         if self.is_stale {
-            let make = match self.form {
-                Form::Turned => turn,
-                Form::TurnedAbout => turn_about,
-            };
-            make(cuda, cuda.arena.address(self.weights), self.memory.start(), self.shape)?;
+            turn(cuda, cuda.arena.address(self.weights), self.memory.start(), self.shape)?;
             self.is_stale = false;
         }
         Ok(())
@@ -104,13 +87,6 @@ pub fn turn<T: Real>(cuda: &Cuda<T>, weights: u64, turned: u64, shape: Turned) -
     let Turned { taps, inputs, padded, outputs } = shape;
     let launch = cuda.kernel("weights_to_library").address(weights).address(turned);
     launch.int(taps).int(inputs).int(padded).int(outputs).run(tiles(shape))
-}
-
-/// As a library reads them for the gradient of the input as a forward convolution.
-fn turn_about<T: Real>(cuda: &Cuda<T>, weights: u64, turned: u64, shape: Turned) -> Result<()> {
-    let (Turned { taps, inputs, outputs, .. }, n) = (shape, shape.len());
-    let launch = cuda.kernel("weights_turned_about").address(weights).address(turned);
-    launch.int(taps).int(inputs).int(outputs).long(n).run(Grid::over(n))
 }
 
 /// Back, added.

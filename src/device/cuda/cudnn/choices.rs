@@ -10,20 +10,18 @@ use super::plan::{Found, Problem, Source};
 /// What convolves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// A plan of cuDNN, and the time that it took [microseconds].
-    Plan(Found, u32),
+    /// A plan of cuDNN.
+    Plan(Found),
     /// wxsim's own kernel.
     Own,
 }
 
 impl Choice {
-    /// `A 3 62 41`: source, rank, engine, microseconds.
+    /// `A 3 62`: source, rank, engine.
     fn text(self) -> String {
         match self {
             Self::Own => "own".into(),
-            Self::Plan(Found { source, rank, engine }, time) => {
-                format!("{} {rank} {engine} {time}", letter(source))
-            }
+            Self::Plan(Found { source, rank, engine }) => format!("{} {rank} {engine}", letter(source)),
         }
     }
 
@@ -34,9 +32,11 @@ impl Choice {
         let mut words = text.split(' ');
         let source = words.next()?;
         let source = Source::ALL.into_iter().find(|&s| letter(s) == source)?;
-        let mut number = || words.next()?.parse::<u32>().ok();
-        let (rank, engine, time) = (number()? as usize, number()?.into(), number()?);
-        Some(Self::Plan(Found { source, rank, engine }, time))
+        Some(Self::Plan(Found {
+            source,
+            rank: words.next()?.parse().ok()?,
+            engine: words.next()?.parse().ok()?,
+        }))
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     fn a_choice_is_found_again_by_another_process_and_for_no_other_problem() {
         let folder = tempfile::tempdir().unwrap();
         let open = |card| Choices::read(Some(folder.path().join("new")), card, 91_900);
-        let plan = Choice::Plan(Found { source: Source::Fallback, rank: 7, engine: 62 }, 41);
+        let plan = Choice::Plan(Found { source: Source::Fallback, rank: 7, engine: 62 });
         let mut first = open("NVIDIA H200");
         let mut second = open("NVIDIA H200");
         first.put(&problem(16), plan);
@@ -147,7 +147,7 @@ mod tests {
         let mut choices = Choices::read(Some(folder.path().into()), "card", 1);
         choices.put(&problem(16), Choice::Own);
         let path = choices.path.clone().unwrap();
-        for text in ["", "{", "[1]", "{\"Forward+ Bfloat16 16x16x32 128->512 5x5\": \"A x 1 2\"}"] {
+        for text in ["", "{", "[1]", "{\"Forward+ Bfloat16 16x16x32 128->512 5x5\": \"A x 1\"}"] {
             fs::write(&path, text).unwrap();
             assert_eq!(Choices::read(Some(folder.path().into()), "card", 1).get(&problem(16)), None);
         }

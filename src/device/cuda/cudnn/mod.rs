@@ -33,18 +33,11 @@ pub struct Cudnn {
     handle: Handle,
     choices: RefCell<Choices>,
     /// `None`: wxsim's own kernel.
-    plans: RefCell<HashMap<Problem, Option<Chosen>>>,
+    plans: RefCell<HashMap<Problem, Option<Rc<Plan>>>>,
     /// What plans work in, for the main stream and for each lane beside it. Pieces that were outgrown stay, because graphs
     /// may hold their addresses.
     workspaces: RefCell<[Vec<Memory>; 1 + LANES]>,
     lane: Cell<usize>,
-}
-
-/// A plan and the time that it takes [microseconds].
-#[derive(Clone)]
-struct Chosen {
-    plan: Rc<Plan>,
-    time: u32,
 }
 
 // SAFETY: a handle may be used by any one thread at a time; the device that owns this is used by one at a time, and what
@@ -78,19 +71,19 @@ impl Cudnn {
         self.table.check(status, "cudnnSetStream")
     }
 
-    /// How long a plan of the library takes for a problem [microseconds]; none where wxsim's own kernel is the way to solve it.
-    /// The first time, all plans are tried, which uses scratch memory.
-    pub fn time<T: Real>(cuda: &Cuda<T>, cudnn: &Self, problem: &Problem) -> Result<Option<u32>> {
+    /// Whether a plan of the library is the way to solve a problem, and not wxsim's own kernel. The first time, all plans are
+    /// tried, which uses scratch memory.
+    pub fn solves<T: Real>(cuda: &Cuda<T>, cudnn: &Self, problem: &Problem) -> Result<bool> {
         if let Some(known) = cudnn.plans.borrow().get(problem) {
-            return Ok(known.as_ref().map(|chosen| chosen.time));
+            return Ok(known.is_some());
         }
-        let found = cudnn.find(cuda, problem)?.map(|(plan, time)| Chosen { plan: Rc::new(plan), time });
-        let time = found.as_ref().map(|chosen| chosen.time);
-        cudnn.plans.borrow_mut().insert(*problem, found);
-        Ok(time)
+        let plan = cudnn.find(cuda, problem)?.map(Rc::new);
+        let found = plan.is_some();
+        cudnn.plans.borrow_mut().insert(*problem, plan);
+        Ok(found)
     }
 
-    /// Convolves with the plan of a problem that has a [`time`](Self::time). Addresses are those of x, w and y, or of their
+    /// Convolves with the plan of a problem that it [`solves`](Self::solves). Addresses are those of x, w and y, or of their
     /// gradients; w is `[outputs, kernel, kernel, inputs]`.
     pub fn convolve<T: Real>(
         cuda: &Cuda<T>,
@@ -99,27 +92,26 @@ impl Cudnn {
         addresses: [u64; 3],
     ) -> Result<()> {
         let plan = cudnn.plans.borrow().get(problem).cloned().flatten();
-        let Chosen { plan, .. } =
-            plan.ok_or_else(|| Error::run(format!("no plan was chosen for {problem:?}")))?;
+        let plan = plan.ok_or_else(|| Error::run(format!("no plan was chosen for {problem:?}")))?;
         let workspace = cudnn.workspace(&cuda.gpu, plan.workspace)?;
         plan.run(cudnn.table, cudnn.handle, addresses, workspace)
     }
 
     /// The plan that was chosen before, or the winner of a trial.
-    fn find<T: Real>(&self, cuda: &Cuda<T>, problem: &Problem) -> Result<Option<(Plan, u32)>> {
+    fn find<T: Real>(&self, cuda: &Cuda<T>, problem: &Problem) -> Result<Option<Plan>> {
         // A problem that cuDNN cannot even describe is not an error: there is another kernel.
         let Ok(graph) = Graph::new(self.table, self.handle, problem) else { return Ok(None) };
         match self.choices.borrow().get(problem) {
             Some(Choice::Own) => return Ok(None),
-            Some(Choice::Plan(found, time)) => {
+            Some(Choice::Plan(found)) => {
                 if let Ok(Some(plan)) = graph.again(found) {
-                    return Ok(Some((plan, time)));
+                    return Ok(Some(plan));
                 }
             }
             None => {}
         }
         let best = trial::best(cuda, self, &graph, problem)?;
-        let choice = best.as_ref().map_or(Choice::Own, |(plan, time)| Choice::Plan(plan.found, *time));
+        let choice = best.as_ref().map_or(Choice::Own, |plan| Choice::Plan(plan.found));
         self.choices.borrow_mut().put(problem, choice);
         Ok(best)
     }
