@@ -1,0 +1,67 @@
+//! Several ranks in one process, a thread for each.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::hub::{AtHub, Failure, Hub};
+use super::meeting::Meeting;
+use crate::error::{Error, Kind, Result};
+
+/// Does `work` on a thread for each of `ranks`; gives what each rank got, in their order. What fails on one rank, a panic
+/// too, ends the meeting of all: their next exchange fails, and the error is that of the rank where it began. Nobody
+/// waits for another rank longer than `limit`.
+pub fn run<W: Send, R: Send>(
+    ranks: Vec<W>,
+    limit: Duration,
+    work: impl Fn(W, Box<dyn Meeting>) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let hub = Hub::new(limit);
+    let size = ranks.len();
+    // All ranks stop together where somebody asks them to.
+    let tell = |rank: usize, error: &Error| {
+        if error.kind() != Kind::Interrupted {
+            hub.fail(Failure::of(rank, error));
+        }
+    };
+    let one = |rank: usize, of: W| {
+        let meeting = Box::new(AtHub::new(hub.clone(), rank, size));
+        let result = catch_unwind(AssertUnwindSafe(|| work(of, meeting)));
+        result.unwrap_or_else(|panic| Err(panicked(&*panic))).inspect_err(|error| tell(rank, error))
+    };
+    let results: Vec<Result<R>> = std::thread::scope(|scope| {
+        let one = &one;
+        let start = |(rank, of): (usize, W)| {
+            let thread = std::thread::Builder::new().name(format!("rank-{rank}"));
+            thread.spawn_scoped(scope, move || one(rank, of)).map_err(|error| {
+                let error = Error::run("a thread cannot be started").caused_by(error);
+                tell(rank, &error);
+                error
+            })
+        };
+        let threads: Vec<_> = ranks.into_iter().enumerate().map(start).collect();
+        let end = |thread: Result<std::thread::ScopedJoinHandle<'_, Result<R>>>| {
+            thread?.join().unwrap_or_else(|panic| Err(panicked(&*panic)))
+        };
+        threads.into_iter().map(end).collect()
+    });
+    // Where it began, the error has all that it was given; the others only know its text.
+    let culprit = hub.failure().and_then(|failure| failure.rank);
+    let mut found = Vec::with_capacity(size);
+    let mut first = None;
+    for (rank, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(result) => found.push(result),
+            Err(error) if culprit == Some(rank) && size == 1 => return Err(error),
+            Err(error) if culprit == Some(rank) => return Err(error.context(format!("rank {rank}"))),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(found), Err)
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
+    Error::run(format!("panicked: {}", text.unwrap_or("without a word")))
+        .hint("a mistake in wxsim: please report it with the lines above")
+}
