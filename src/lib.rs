@@ -20,13 +20,13 @@ pub mod stepper;
 
 // The machine.
 pub mod device;
-pub mod comm;
 
 // The pipeline.
 pub mod io;
 pub mod preprocess;
 pub mod model;
 pub mod train;
+pub mod export;
 pub mod runner;
 pub mod shallow_water;
 pub mod forecast;

@@ -11,11 +11,11 @@ const VOCABULARY: &[&str] =
 /// Room, and the rooms that it may use besides the vocabulary. `device` and `comm` may use of the vocabulary only `error`.
 const ROOMS: &[(&str, &[&str])] = &[
     ("device", &[]),
-    ("comm", &["device"]),
     ("io", &[]),
     ("preprocess", &["io", "device"]),
     ("model", &["device"]),
     ("train", &["model", "preprocess", "io", "comm", "device"]),
+    ("export", &["model", "preprocess", "io", "device"]),
     ("runner", &["model", "preprocess", "export", "io", "device"]),
     ("shallow_water", &["device"]),
     ("forecast", &["preprocess", "io"]),

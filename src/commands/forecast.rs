@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use crate::commands::devices::PreciseDeviceArgs;
 use crate::commands::forecast_files::{self, Wanted};
-use crate::commands::{inputs, run_folder};
+use crate::commands::run_folder;
 use crate::error::Result;
 use crate::forecast::InitTimes;
-use crate::preprocess::Catalogue;
 use crate::stepper::Stepper;
 use crate::time::LeadTime;
 
@@ -44,14 +43,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut network = run_folder::network(&args.model, args.device)?;
     forecast_files::steps_of(lead, network.info().step)?;
 
-    let mut plan = run_folder::data(&config)?;
-    plan.quantities = network.info().layout.quantities.clone();
-    // Forecasts start wherever there are analyses, and those of today lie in none of the spans.
-    plan.split = None;
-    if !args.init.is_empty() {
-        plan = inputs::with_files(&plan, &args.init)?;
-    }
-    let catalogue = Catalogue::build(&plan)?;
+    let catalogue = run_folder::catalogue(&config, &network.info().layout, &args.init)?;
     let wanted = Wanted { inits, lead, folder: &args.out, json: args.json };
     let device = network.device();
     forecast_files::write(&mut network, &device, &catalogue, &wanted)

@@ -6,6 +6,7 @@ mod candidates;
 pub mod config;
 pub mod devices;
 pub mod doctor;
+pub mod export;
 pub mod forecast;
 mod forecast_files;
 pub mod index_file;

@@ -1,11 +1,14 @@
 //! What commands need of a run: its configuration and its network.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::commands::devices::{Opened, PreciseDeviceArgs};
+use crate::commands::inputs;
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result};
-use crate::preprocess::DataPlan;
+use crate::field::Layout;
+use crate::preprocess::{Catalogue, DataPlan};
 use crate::runner::NetworkStepper;
 
 /// The folder of the run that a checkpoint belongs to, or that is a run itself.
@@ -30,6 +33,18 @@ pub fn config(folder: &Path) -> Result<Config> {
 /// Its data, with relative paths as they were at training.
 pub fn data(config: &Config) -> Result<DataPlan> {
     config.data.plan()
+}
+
+/// The analyses that its forecasts can start from: those of its data, or those in `files` where there are some.
+pub fn catalogue(config: &Config, layout: &Layout, files: &[PathBuf]) -> Result<Arc<Catalogue>> {
+    let mut plan = data(config)?;
+    plan.quantities = layout.quantities.clone();
+    // Forecasts start wherever there are analyses, and those of today lie in none of the spans.
+    plan.split = None;
+    if !files.is_empty() {
+        plan = inputs::with_files(&plan, files)?;
+    }
+    Catalogue::build(&plan)
 }
 
 pub fn network(model: &Path, args: PreciseDeviceArgs) -> Result<NetworkStepper> {

@@ -4,6 +4,7 @@
 //! nearest one that is.
 
 pub mod data;
+pub mod export;
 pub mod forecast;
 pub mod model;
 pub mod physics;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context, Error, Result};
 
 pub use data::{DataConfig, InputConfig};
+pub use export::ExportConfig;
 pub use forecast::ForecastConfig;
 pub use model::ModelConfig;
 pub use physics::PhysicsConfig;
@@ -35,6 +37,7 @@ pub struct Config {
     pub forecast: ForecastConfig,
     pub verify: VerifyConfig,
     pub physics: PhysicsConfig,
+    pub export: ExportConfig,
 }
 
 /// Settings given on the command line.

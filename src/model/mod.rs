@@ -21,5 +21,5 @@ mod random;
 mod training;
 
 pub use architecture::{Architecture, GATES, Geometry, UNIT_BLOCK, gate_channel};
-pub use network::{Network, Purpose, Slots};
+pub use network::{LAYER_NORM_EPSILON, Network, Purpose, Slots};
 pub use parameters::Parameter;

@@ -13,6 +13,9 @@ use crate::device::{
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
 
+/// Added to the variance of a layer normalisation.
+pub const LAYER_NORM_EPSILON: f64 = 1e-5;
+
 /// What a network's memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -422,7 +425,7 @@ impl<T: Real> Network<T> {
         Some(LayerNorm {
             points: layer.input.images * layer.input.rows * layer.input.columns,
             hidden: layer.hidden,
-            epsilon: 1e-5,
+            epsilon: LAYER_NORM_EPSILON,
             gates: layer.gates.at(t),
             bias: weights.bias,
             gain: weights.gain,

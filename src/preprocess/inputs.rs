@@ -116,6 +116,15 @@ impl Inputs {
         }
     }
 
+    /// What each channel of [`forcings`](Self::forcings) is counted in, in its SI unit.
+    pub fn forcing_units(&self) -> Vec<f32> {
+        let mut units = vec![1.0; self.forcing_names.len()];
+        if let Some(channel) = self.solar_channel() {
+            units[channel] = SOLAR_UNIT;
+        }
+        units
+    }
+
     /// Forcings for a device to make: the same in all rows but for the sun.
     pub(super) fn moment(&self, from: ValidTime, step: LeadTime, turn: u32) -> Moment {
         let lights = if self.solar_channel().is_some() { solar::lights(from, step) } else { Vec::new() };

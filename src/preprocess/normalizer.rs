@@ -151,6 +151,19 @@ impl Normalizer {
         Ok(state)
     }
 
+    /// Makes of fields in physical units that a graph gave what [`unnormalize`](Self::unnormalize) would have given: NaN where
+    /// there never is a value, nothing below zero where there was a logarithm.
+    pub fn mend(&self, values: &mut [f32]) {
+        let channels = self.scales.len();
+        for (i, x) in values.iter_mut().enumerate() {
+            if self.mask.as_ref().is_some_and(|mask| mask[i] == 0.0) {
+                *x = f32::NAN;
+            } else if self.scales[i % channels].epsilon > 0.0 {
+                *x = x.max(0.0);
+            }
+        }
+    }
+
     /// Deviation of the tendency over one step, in units of the deviation, per channel.
     pub fn tendency_scale(&self) -> Vec<f32> {
         self.scales.iter().map(|s| s.tendency / s.deviation).collect()
@@ -161,8 +174,8 @@ impl Normalizer {
         self.mask.as_deref()
     }
 
-    /// For a device: what is done to each channel.
-    pub(super) fn scalings(&self) -> Vec<Scaling> {
+    /// For a device or a graph that normalises by itself: what is done to each channel.
+    pub fn scalings(&self) -> Vec<Scaling> {
         let of = |s: &Scale| Scaling { epsilon: s.epsilon, mean: s.mean, deviation: s.deviation };
         self.scales.iter().map(of).collect()
     }
@@ -261,7 +274,13 @@ impl Normalizer {
         Ok(Self { scales: scales.collect(), layout, climatology, mask })
     }
 
-    fn climatology_at(&self, valid: ValidTime) -> Result<Option<Vec<f32>>> {
+    /// Whether it works on anomalies.
+    pub fn has_climatology(&self) -> bool {
+        self.climatology.is_some()
+    }
+
+    /// What is subtracted before the mean, `[lat, lon, channel]`; `None` without anomalies.
+    pub fn climatology_at(&self, valid: ValidTime) -> Result<Option<Vec<f32>>> {
         let Some(climatology) = &self.climatology else { return Ok(None) };
         let mut values = vec![0.0; self.layout.grid.points() * self.scales.len()];
         climatology.evaluate(valid, &mut values)?;

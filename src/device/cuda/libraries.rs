@@ -179,23 +179,37 @@ fn pythons() -> Vec<PathBuf> {
     environments.chain(on_path).chain(user).collect()
 }
 
-/// The `nvidia/*/lib` of the packages of a Python.
-fn packages(prefix: &Path) -> Vec<PathBuf> {
-    let entries = |folder: &Path| -> Vec<PathBuf> {
-        let mut found: Vec<PathBuf> =
-            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        found.sort();
-        found
-    };
+/// The folders in which the active Pythons keep their packages, best first.
+pub fn site_packages() -> Vec<PathBuf> {
+    pythons().iter().flat_map(|prefix| packages_of(prefix)).collect()
+}
+
+/// Those of a Python.
+fn packages_of(prefix: &Path) -> Vec<PathBuf> {
     let is_python =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"));
     entries(&prefix.join("lib"))
         .into_iter()
         .filter(is_python)
-        .flat_map(|python| ["site-packages", "dist-packages"].map(|kind| python.join(kind).join("nvidia")))
-        .flat_map(|nvidia| entries(&nvidia))
+        .flat_map(|python| ["site-packages", "dist-packages"].map(|kind| python.join(kind)))
+        .collect()
+}
+
+/// The `nvidia/*/lib` of the packages of a Python.
+fn packages(prefix: &Path) -> Vec<PathBuf> {
+    packages_of(prefix)
+        .iter()
+        .flat_map(|packages| entries(&packages.join("nvidia")))
         .map(|package| package.join("lib"))
         .collect()
+}
+
+/// What is in a folder, in order.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    found
 }
 
 /// The folders that the system's loader is configured with.

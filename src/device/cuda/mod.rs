@@ -38,7 +38,7 @@ mod transport;
 mod waves;
 
 pub use compile::{Numbers, compile, folder as cache_folder};
-pub use libraries::Library;
+pub use libraries::{Library, site_packages};
 pub use nvrtc::{Nvrtc, Output};
 pub use sources::{ALL as SOURCES, Source};
 pub use survey::{Card, Installed, cards, installed};

@@ -1,0 +1,138 @@
+//! `wxsim export`: a trained network for other programs, held against wxsim's own forecasts.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::commands::{output, run_folder};
+use crate::config::{Config, Overrides};
+use crate::device::cpu::Cpu;
+use crate::error::{Context, Error, Kind, Result};
+use crate::export::onnx::{self, Extent, Form};
+use crate::export::parity::{self, Row};
+use crate::export::{OnnxForecaster, OnnxRuntime, Precision, Trained};
+use crate::field::State;
+use crate::forecast::{Analyses, InitTimes};
+use crate::io::atomic::write_whole;
+use crate::runner::NetworkStepper;
+
+/// Write a trained network for other programs, and hold it against wxsim's own forecasts.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run folder that wxsim train made, or one of its checkpoints
+    #[arg(value_name = "RUN")]
+    model: PathBuf,
+    /// As an ONNX graph of one step
+    #[arg(long, required = true)]
+    onnx: bool,
+    /// As one graph of a whole forecast of so many steps, from the analyses on
+    #[arg(long, value_name = "STEPS")]
+    unrolled: Option<usize>,
+    /// What convolutions compute with: fp32, fp16, bf16
+    #[arg(long, default_value = "fp32")]
+    precision: Precision,
+    /// The file to write [default: in the folder export of the run]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Files with the analyses to compare from [default: those that the run was trained on]
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    init: Vec<PathBuf>,
+    /// Initial times to compare from [default: the newest that the files allow]
+    #[arg(long, num_args = 1.., value_name = "TIME")]
+    init_time: Vec<String>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// What stands beside the exported file.
+#[derive(Serialize)]
+struct Report<'a> {
+    graph: &'a Path,
+    precision: &'a str,
+    run: &'a str,
+    compared_with: String,
+    initial_times: Vec<String>,
+    bound: f64,
+    passed: bool,
+    rows: &'a [Row],
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let inits = InitTimes::parse(&args.init_time)?;
+    let folder = run_folder::folder(&args.model)?;
+    let config = Config::load(&folder.join("config.toml"), &args.overrides)?;
+    config.export.check()?;
+    let trained = Arc::new(Trained::open(&args.model)?);
+    let extent = match args.unrolled {
+        Some(0) => return Err(Error::input("a forecast of 0 steps looks nowhere")),
+        Some(leads) => Extent::Forecast(leads),
+        None => Extent::Step,
+    };
+    // What cannot be compared is found out before anything is written.
+    let catalogue = run_folder::catalogue(&config, &trained.info.layout, &args.init)?;
+    let mut analyses = Analyses::new(catalogue, &trained.info)?;
+    let chosen = inits.choose(&analyses.usable())?;
+    let starts = chosen.iter().map(|&init| analyses.of(init)).collect::<Result<Vec<Vec<State>>>>()?;
+
+    let path = args.out.clone().unwrap_or_else(|| folder.join("export").join(args.file_name(extent)));
+    let graph = onnx::encode(&trained, args.precision, extent, Form::Native)?;
+    save(&path, &graph)?;
+    eprintln!("{} bytes in {}", graph.len(), path.display());
+
+    let runtime = OnnxRuntime::open().map_err(|error| {
+        let hint = error.advice().unwrap_or_default().to_owned();
+        Error::new(Kind::Gate, format!("{} is written, but nothing has checked it", path.display()))
+            .caused_by(error)
+            .hint(hint)
+    })?;
+    // The processor has no convolution of bfloat16, so there the same numbers go through float32.
+    let checked = match args.precision {
+        Precision::Bf16 => onnx::encode(&trained, args.precision, extent, Form::Emulated)?,
+        Precision::Fp32 | Precision::Fp16 => graph,
+    };
+    let cpu = Cpu::new(None)?;
+    let mut exported = OnnxForecaster::new(trained.clone(), &runtime, &checked, extent, cpu.threads())?;
+    let mut own = NetworkStepper::of(trained.clone(), Box::new(cpu))?;
+    let steps = args.unrolled.map_or(config.export.steps, |leads| leads.min(config.export.steps));
+    let rows = parity::measure(&mut own, &mut exported, &starts, steps)?;
+    let bound = config.export.bounds.of(args.precision);
+    let verdict = parity::judge(&rows, bound);
+    let report = Report {
+        graph: &path,
+        precision: args.precision.name(),
+        run: &trained.info.origin,
+        compared_with: format!("ONNX Runtime of {}", runtime.path.display()),
+        initial_times: chosen.iter().map(ToString::to_string).collect(),
+        bound,
+        passed: verdict.is_ok(),
+        rows: &rows,
+    };
+    let text = serde_json::to_string_pretty(&report)
+        .map_err(|error| Error::run("the comparison cannot be written").caused_by(error))?;
+    save(&beside(&path), text.as_bytes())?;
+    output::print(&parity::table(&rows))?;
+    verdict
+}
+
+impl Args {
+    fn file_name(&self, extent: Extent) -> String {
+        match extent {
+            Extent::Step => format!("step-{}.onnx", self.precision),
+            Extent::Forecast(leads) => format!("forecast-{leads}-{}.onnx", self.precision),
+        }
+    }
+}
+
+/// Where the comparison goes.
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("parity.json")
+}
+
+fn save(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    write_whole(path, |file| file.write_all(bytes).context(|| format!("cannot write {}", path.display())))
+}

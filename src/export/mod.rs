@@ -1,0 +1,16 @@
+//! # A trained network for other programs
+//!
+//! [`Trained`] is what a checkpoint holds. [`onnx`] makes a graph of it, [`OnnxForecaster`] runs that graph in ONNX Runtime,
+//! which is looked for when the program runs, and [`parity`] holds its forecasts against wxsim's own.
+
+mod forecaster;
+pub mod onnx;
+mod onnxruntime;
+pub mod parity;
+mod precision;
+mod trained;
+
+pub use forecaster::OnnxForecaster;
+pub use onnxruntime::OnnxRuntime;
+pub use precision::Precision;
+pub use trained::Trained;

@@ -1,0 +1,44 @@
+//! How exactly an exported network computes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::Error;
+
+/// What convolutions read and write. Normalising, gates, cell states and the state of the atmosphere are float32 always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Precision {
+    #[default]
+    Fp32,
+    Fp16,
+    Bf16,
+}
+
+impl Precision {
+    pub const ALL: [Self; 3] = [Self::Fp32, Self::Fp16, Self::Bf16];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Fp16 => "fp16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|precision| precision.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|precision| precision.name()).collect();
+            Error::input(format!("'{text}' is no precision: choose {}", names.join(", ")))
+        })
+    }
+}

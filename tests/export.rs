@@ -1,0 +1,161 @@
+//! An exported graph, run by ONNX Runtime, forecasts what wxsim forecasts; and the program says when it does not, or when
+//! nobody looked.
+
+mod made;
+mod waves;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use made::kinds;
+use waves::Place;
+use wxsim::device::cpu::Cpu;
+use wxsim::export::onnx::{self, Extent, Form};
+use wxsim::export::parity;
+use wxsim::export::{OnnxForecaster, OnnxRuntime, Precision, Trained};
+use wxsim::runner::NetworkStepper;
+
+/// ONNX Runtime. Its absence is a failure where WXSIM_REQUIRE_ONNX says that it must be there.
+fn runtime() -> Option<OnnxRuntime> {
+    match OnnxRuntime::open() {
+        Ok(runtime) => Some(runtime),
+        Err(error) => {
+            let sentence = format!("{error}; {}", error.advice().unwrap_or_default());
+            assert!(std::env::var_os("WXSIM_REQUIRE_ONNX").is_none(), "{sentence}");
+            println!("SKIPPED: {sentence}");
+            None
+        }
+    }
+}
+
+/// The worst RMS error of any variable as a share of its spread, after one step and after all.
+fn apart(
+    kind: &made::Kind,
+    runtime: &OnnxRuntime,
+    precision: Precision,
+    extent: Extent,
+    steps: usize,
+) -> [f64; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("step-1");
+    kind.save(&path);
+    let trained = Arc::new(Trained::open(&path).unwrap());
+    let form = if precision == Precision::Bf16 { Form::Emulated } else { Form::Native };
+    let graph = onnx::encode(&trained, precision, extent, form).unwrap();
+    let mut exported = OnnxForecaster::new(trained.clone(), runtime, &graph, extent, 1).unwrap();
+    let mut own = NetworkStepper::of(trained, Box::new(Cpu::new(Some(1)).unwrap())).unwrap();
+    let rows = parity::measure(&mut own, &mut exported, &[kind.analyses()], steps).unwrap();
+    let worst =
+        |rows: &mut dyn Iterator<Item = &parity::Row>| rows.map(parity::Row::share).fold(0.0, f64::max);
+    let first = rows[0].lead_hours;
+    [worst(&mut rows.iter().filter(|row| row.lead_hours == first)), worst(&mut rows.iter())]
+}
+
+#[test]
+fn every_kind_of_network_forecasts_the_same_from_its_graph() {
+    let Some(runtime) = runtime() else { return };
+    for kind in kinds() {
+        let [first, all] = apart(&kind, &runtime, Precision::Fp32, Extent::Step, 40);
+        println!("{}: {first:.1e} after a step, {all:.1e} within 40", kind.name);
+        // A step rounds a few dozen times by 6e-8, and a geopotential of 54 000 keeps 4e-6 of its deviation; random
+        // weights let such a difference grow by less than a hundred over 40 steps.
+        assert!(first < 2e-5 && all < 2e-3, "{}: {first:.1e}, {all:.1e}", kind.name);
+    }
+}
+
+#[test]
+fn a_whole_forecast_in_one_graph_is_the_same_forecast() {
+    let Some(runtime) = runtime() else { return };
+    for kind in kinds() {
+        let [first, all] = apart(&kind, &runtime, Precision::Fp32, Extent::Forecast(3), 3);
+        // Between its steps nothing is turned into physical units and back.
+        assert!(first < 2e-5 && all < 5e-5, "{}: {first:.1e}, {all:.1e}", kind.name);
+    }
+}
+
+#[test]
+fn sixteen_bits_differ_by_their_rounding() {
+    let Some(runtime) = runtime() else { return };
+    for (precision, unit) in [(Precision::Fp16, 4.9e-4), (Precision::Bf16, 3.9e-3)] {
+        for kind in kinds() {
+            let [first, _] = apart(&kind, &runtime, precision, Extent::Step, 1);
+            println!("{} in {precision}: {first:.1e}", kind.name);
+            // Rounded inputs, weights and sums of three convolutions one behind the other, whose errors add up at random. A
+            // tendency is a twentieth of the state, and its error too.
+            assert!(first < 2.0 * unit && first > 2e-3 * unit, "{} in {precision}: {first:.1e}", kind.name);
+        }
+    }
+}
+
+#[test]
+fn the_checker_of_onnx_accepts_every_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = match std::env::var_os("VIRTUAL_ENV") {
+        Some(environment) => PathBuf::from(environment).join("bin/python"),
+        None => "python3".into(),
+    };
+    let script =
+        "import sys, onnx\nfor name in sys.argv[1:]: onnx.checker.check_model(name, full_check=True)";
+    let there = Command::new(&python).args(["-c", "import onnx"]).output();
+    if !there.is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("WXSIM_REQUIRE_ONNX").is_none(), "{} has no onnx", python.display());
+        println!("SKIPPED: {} has no package onnx", python.display());
+        return;
+    }
+    let mut files = Vec::new();
+    for (number, kind) in kinds().iter().enumerate() {
+        let path = folder.path().join(format!("step-{number}"));
+        kind.save(&path);
+        let trained = Trained::open(&path).unwrap();
+        for precision in Precision::ALL {
+            for extent in [Extent::Step, Extent::Forecast(2)] {
+                let graph = onnx::encode(&trained, precision, extent, Form::Native).unwrap();
+                let file = folder.path().join(format!("{number}-{precision}-{extent:?}.onnx"));
+                std::fs::write(&file, graph).unwrap();
+                files.push(file);
+            }
+        }
+    }
+    let output = Command::new(python).args(["-c", script]).args(&files).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn export(place: &Place, more: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wxsim"));
+    command.current_dir(place.folder.path()).args(["export", "run", "--onnx", "--set"]);
+    command.arg(format!("data.root='{}'", place.folder.path().display())).args(more);
+    command.envs(environment.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn the_program_writes_the_graph_and_the_comparison_and_says_when_it_fails() {
+    let place = Place::new();
+    let output = place.train("run", &["--set", "train.rollout=[[1, 2]]"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let graph = place.run("run").join("export/step-fp32.onnx");
+
+    let empty = tempfile::tempdir().unwrap();
+    let nothing = [("WXSIM_ONNXRUNTIME", empty.path().to_str().unwrap())];
+    let output = export(&place, &[], &nothing);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("nothing has checked it") && text.contains("hint: name a folder"), "{text}");
+    assert!(graph.is_file());
+
+    if runtime().is_none() {
+        return;
+    }
+    let output = export(&place, &[], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("msl") && table.contains("RMS/spread"), "{table}");
+    let report = std::fs::read_to_string(graph.with_extension("parity.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((report["passed"].as_bool(), report["rows"].as_array().unwrap().len()), (Some(true), 80));
+
+    let output = export(&place, &["--set", "export.bounds.fp32=1e-12"], &[]);
+    assert_eq!(output.status.code(), Some(3));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("the bound is 1.0e-12"), "{text}");
+}
