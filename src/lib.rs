@@ -20,6 +20,7 @@ pub mod stepper;
 
 // The machine.
 pub mod device;
+pub mod comm;
 
 // The pipeline.
 pub mod io;

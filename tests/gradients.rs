@@ -51,7 +51,7 @@ impl Setting {
         let mut device = Cpu::new(Some(1)).unwrap();
         device.allocate(&plan).unwrap();
         network.prepare(&mut device);
-        network.draw_dropout(&mut device, 5, 0);
+        network.draw_dropout(&mut device, 5, 0, 0);
         for (seed, slot) in [slots.frames, slots.forcings, slots.statics].into_iter().enumerate() {
             device.upload(slot, &noise(slot.len(), seed as u64 + 1));
         }

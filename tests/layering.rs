@@ -11,6 +11,7 @@ const VOCABULARY: &[&str] =
 /// Room, and the rooms that it may use besides the vocabulary. `device` and `comm` may use of the vocabulary only `error`.
 const ROOMS: &[(&str, &[&str])] = &[
     ("device", &[]),
+    ("comm", &["device"]),
     ("io", &[]),
     ("preprocess", &["io", "device"]),
     ("model", &["device"]),

@@ -52,7 +52,7 @@ fn train<T: Real>(mut device: Cpu<T>, architecture: &Architecture) -> [Vec<f64>;
     network.prepare(&mut device);
     network.initialise(&mut device, 3);
     if architecture.dropout > 0.0 {
-        network.draw_dropout(&mut device, 3, 8);
+        network.draw_dropout(&mut device, 3, 8, 0);
     }
     let slots = network.slots();
     for (seed, slot) in [slots.frames, slots.forcings, slots.statics].into_iter().enumerate() {
@@ -168,7 +168,7 @@ fn dropout_repeats_itself_by_step_and_can_be_switched_off() {
     upload(device, network.slots().frames, &noise(network.slots().frames.len(), 1));
     let mut predict = |step: Option<u64>| {
         match step {
-            Some(step) => network.draw_dropout(device, 4, step),
+            Some(step) => network.draw_dropout(device, 4, step, 0),
             None => network.without_dropout(device),
         }
         network.forward(device, 1);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use wxsim::climatology::ClimatologyKind;
 use wxsim::config::{DataConfig, InputConfig};
 use wxsim::preprocess::{
-    Catalogue, EvaluationWindows, Inputs, Loader, LoaderPlan, Normalizer, Position, Span, fit_climatology,
+    Catalogue, EvaluationWindows, Inputs, Loader, LoaderPlan, Normalizer, Position, Share, Span,
+    fit_climatology,
 };
 use wxsim::time::{Calendar, LeadTime, ValidTime};
 
@@ -204,8 +205,16 @@ fn batches_do_not_depend_on_threads_memory_or_interruptions() {
     let training = catalogue.training().unwrap();
     let (normalizer, inputs) = parts(&catalogue);
     let loader = |threads, memory| {
-        let plan =
-            LoaderPlan { input_frames: 2, lead_steps: 2, batch: 16, seed: 5, threads, memory, rotate: false };
+        let plan = LoaderPlan {
+            input_frames: 2,
+            lead_steps: 2,
+            batch: 16,
+            seed: 5,
+            threads,
+            memory,
+            share: Share::ALL,
+            rotate: false,
+        };
         Loader::new(&training, normalizer.clone(), inputs.clone(), &plan).unwrap()
     };
     let mut reference = loader(0, usize::MAX);
@@ -244,6 +253,7 @@ fn validation_windows_come_once_in_order_and_stay_inside() {
         seed: 0,
         threads: 1,
         memory: usize::MAX,
+        share: Share::ALL,
         rotate: false,
     };
     let mut windows = EvaluationWindows::new(&validation, normalizer.clone(), inputs, &plan).unwrap();

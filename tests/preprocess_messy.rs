@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wxsim::config::{DataConfig, InputConfig};
 use wxsim::error::{Error, chain};
-use wxsim::preprocess::{Batch, Catalogue, Inputs, InputsPlan, Loader, LoaderPlan, Normalizer};
+use wxsim::preprocess::{Batch, Catalogue, Inputs, InputsPlan, Loader, LoaderPlan, Normalizer, Share};
 use wxsim::time::{Calendar, ValidTime};
 
 const ROWS: usize = 4;
@@ -93,8 +93,16 @@ fn normalizer(catalogue: &Arc<Catalogue>, input: &str) -> Result<Arc<Normalizer>
 fn loader(catalogue: &Arc<Catalogue>, memory: usize) -> Result<Loader, Error> {
     let normalizer = normalizer(catalogue, "")?;
     let inputs = Arc::new(Inputs::new(catalogue.layout().clone(), &InputsPlan::default())?);
-    let plan =
-        LoaderPlan { input_frames: 1, lead_steps: 2, batch: 1, seed: 1, threads: 1, memory, rotate: false };
+    let plan = LoaderPlan {
+        input_frames: 1,
+        lead_steps: 2,
+        batch: 1,
+        seed: 1,
+        threads: 1,
+        memory,
+        share: Share::ALL,
+        rotate: false,
+    };
     Loader::new(&catalogue.training()?, normalizer, inputs, &plan)
 }
 

@@ -8,7 +8,7 @@ use wxsim::config::{DataConfig, InputConfig};
 use wxsim::device::cpu::Cpu;
 use wxsim::device::{ArenaPlan, Device};
 use wxsim::preprocess::{
-    Batch, Catalogue, Input, Inputs, Loader, LoaderPlan, Normalizer, RawBatch, Recipe, turn_columns,
+    Batch, Catalogue, Input, Inputs, Loader, LoaderPlan, Normalizer, RawBatch, Recipe, Share, turn_columns,
 };
 
 const ROWS: usize = 9;
@@ -115,7 +115,16 @@ fn parts(folder: &Path, grid: &str) -> Parts {
 
 impl Parts {
     fn plan(rotate: bool) -> LoaderPlan {
-        LoaderPlan { input_frames: 2, lead_steps: 1, batch: 3, seed: 1, threads: 1, memory: 0, rotate }
+        LoaderPlan {
+            input_frames: 2,
+            lead_steps: 1,
+            batch: 3,
+            seed: 1,
+            threads: 1,
+            memory: 0,
+            share: Share::ALL,
+            rotate,
+        }
     }
 
     fn raw(&self, rotate: bool) -> Loader<Input> {

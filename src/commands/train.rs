@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::commands::devices::{Opened, PreciseDeviceArgs, Precision};
-use crate::commands::training_log::TrainingLog;
+use crate::comm::{self, Communicator, Host};
+use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs, Precision};
+use crate::commands::training_log::{OtherRank, TrainingLog};
 use crate::config::model::Channels;
 use crate::config::{Config, ForecastConfig, Overrides};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Card, latest_complete};
 use crate::io::run_dir::RunDir;
 use crate::preprocess::{Catalogue, Inputs, Normalizer, TrainingView};
-use crate::train::{Ending, Interrupt, Outcome, Training, train};
+use crate::train::{Ending, Interrupt, Outcome, Training, Watcher, train};
 
 /// Train a network as a configuration says.
 ///
@@ -33,7 +34,10 @@ pub struct Args {
     run: Option<PathBuf>,
     #[command(flatten)]
     device: PreciseDeviceArgs,
-    /// Threads of the processor [default: one per core]
+    /// Train on the processor as so many devices would together: each batch is shared among them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    ranks: Option<u16>,
+    /// Threads of the processor, for all ranks together [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
@@ -44,7 +48,10 @@ struct Description {
     wxsim: String,
     /// `None` when it was not built from a clone.
     commit: Option<String>,
+    /// Of the first rank.
     device: String,
+    #[serde(default = "one")]
+    ranks: usize,
     /// Results are equal bit for bit only with the same ones.
     instructions: String,
     hdf5: String,
@@ -52,11 +59,17 @@ struct Description {
     command: Vec<String>,
 }
 
+/// Runs of old trained on one device.
+fn one() -> usize {
+    1
+}
+
 pub fn run(args: &Args) -> Result<()> {
     let config = Config::load(&args.config, &args.overrides)?;
     let plan = config.train.plan(&config.loss)?;
     let data = config.data.plan()?;
     // What forecasting and scoring would refuse is refused before hours of training, not after.
+    let (parallel, limit) = (config.parallel.plan()?, config.parallel.limit()?);
     config.verify.plan()?;
     config.forecast.check()?;
     if config.forecast != ForecastConfig::default() {
@@ -67,7 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
     let resolved = config.to_toml()?;
     eprintln!("{resolved}");
 
-    let mut opened = Opened::new(args.device, args.threads.map(usize::from))?;
+    let ranks = args.open_ranks()?;
     let catalogue = Catalogue::build(&data)?;
     catalogue.notes().iter().for_each(|note| eprintln!("note: {note}"));
     if let Some(sentence) = catalogue.awkward() {
@@ -76,7 +89,8 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let (training, validation) = (catalogue.training()?, catalogue.validation()?);
     eprintln!("run: {}", folder.display());
-    eprintln!("device: {}", opened.device.describe());
+    let together = if ranks.len() == 1 { String::new() } else { format!("{} x ", ranks.len()) };
+    eprintln!("device: {together}{}", ranks[0].device.describe());
     let labels: Vec<String> = catalogue.layout().quantities.iter().map(ToString::to_string).collect();
     eprintln!("data: {} on {}", labels.join(", "), catalogue.layout().grid.describe());
     eprintln!("train: {}; validation: {}", training.span(), validation.span());
@@ -87,7 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
         statics: inputs.static_names().len(),
         forcings: inputs.forcing_names().len(),
     })?;
-    let description = Description::new(&opened, catalogue.fingerprint());
+    let description = Description::new(&ranks, catalogue.fingerprint());
     let stored = if args.resume { run.config_toml()? } else { None };
     if let Some(stored) = &stored {
         check_resumes(stored, &config, &run, &description)?;
@@ -106,22 +120,50 @@ pub fn run(args: &Args) -> Result<()> {
         validation: &validation,
         normalizer,
         inputs,
-        threads: opened.threads.div_ceil(2),
-        cache_bytes: config.train.cache_mebibytes << 20,
+        threads: ranks[0].threads.div_ceil(2),
+        cache_bytes: (config.train.cache_mebibytes << 20) / ranks.len(),
         run: &run,
+        parallel,
         scales_loss: args.device.precision == Precision::Fp16,
         resume: args.resume,
     };
     // From here on there is something to save.
     let interrupt = Interrupt::on_signals()?;
-    let mut log = TrainingLog::new(args.resume_command(&folder));
-    let outcome = train(&job, &mut *opened.device, &interrupt, &mut log)?;
-    drop(log);
-    tell(&outcome, &folder);
+    let outcomes = comm::run(ranks, limit, |mut opened, meeting| {
+        let rank = meeting.rank();
+        let mut communicator: Box<dyn Communicator<f32>> = Box::new(Host::new(meeting));
+        let resume = args.resume_command(&folder);
+        let mut watcher: Box<dyn Watcher> = if rank == 0 {
+            Box::new(TrainingLog::new(resume))
+        } else {
+            Box::new(OtherRank::new(rank, resume))
+        };
+        let outcome = train(&job, &mut *opened.device, &mut *communicator, &interrupt, &mut *watcher)?;
+        communicator.close()?;
+        Ok(outcome)
+    })?;
+    if let Some(outcome) = outcomes.first() {
+        tell(outcome, &folder);
+    }
     Ok(())
 }
 
 impl Args {
+    /// A device for each rank.
+    fn open_ranks(&self) -> Result<Vec<Opened<f32>>> {
+        let threads = self.threads.map(usize::from);
+        let Some(ranks) = self.ranks.map(usize::from) else {
+            return Ok(vec![Opened::new(self.device, threads)?]);
+        };
+        if matches!(self.device.device, Choice::Cuda(_)) {
+            return Err(Error::input("--ranks shares the processor, and --device names a GPU")
+                .hint("leave --device out, or say --device cpu"));
+        }
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let each = (threads.unwrap_or_else(cores) / ranks).max(1);
+        (0..ranks).map(|_| Opened::new(Choice::Cpu, Some(each))).collect()
+    }
+
     fn run_folder(&self) -> PathBuf {
         let name = || Path::new("runs").join(self.config.file_stem().unwrap_or("run".as_ref()));
         self.run.clone().unwrap_or_else(name)
@@ -148,17 +190,22 @@ impl Args {
             command.push_str(&format!(" --run {}", quoted(&folder.to_string_lossy())));
         }
         command.push_str(&self.device.flags());
+        if let Some(ranks) = self.ranks {
+            command.push_str(&format!(" --ranks {ranks}"));
+        }
         command
     }
 }
 
 impl Description {
-    fn new(opened: &Opened<f32>, data_fingerprint: &str) -> Self {
+    fn new(ranks: &[Opened<f32>], data_fingerprint: &str) -> Self {
+        let opened = &ranks[0];
         let (major, minor, release) = hdf5::library_version();
         Self {
             wxsim: env!("CARGO_PKG_VERSION").into(),
             commit: option_env!("WXSIM_COMMIT").map(str::to_owned),
             device: opened.device.describe(),
+            ranks: ranks.len(),
             instructions: opened.instructions.clone(),
             hdf5: format!("{major}.{minor}.{release}"),
             data_fingerprint: data_fingerprint.to_owned(),
@@ -173,6 +220,7 @@ impl Description {
             ("version", before.wxsim.clone(), self.wxsim.clone()),
             ("commit", commit(before), commit(self)),
             ("instruction set", before.instructions.clone(), self.instructions.clone()),
+            ("number of ranks", before.ranks.to_string(), self.ranks.to_string()),
         ]
         .into_iter()
         .filter(|(_, before, now)| before != now)
@@ -264,6 +312,7 @@ mod tests {
             resume: false,
             run: None,
             device: PreciseDeviceArgs { device: Choice::Cuda(1), precision: Precision::Bf16 },
+            ranks: None,
             threads: None,
         };
         assert_eq!(args.run_folder(), Path::new("runs/my europe"));

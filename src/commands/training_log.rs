@@ -49,10 +49,39 @@ impl TrainingLog {
     }
 }
 
+/// A rank besides the first, which shows the course for all: only what it alone knows is said.
+pub struct OtherRank {
+    rank: usize,
+    resume_command: String,
+}
+
+impl OtherRank {
+    pub fn new(rank: usize, resume_command: String) -> Self {
+        Self { rank, resume_command }
+    }
+}
+
+impl Watcher for OtherRank {
+    fn begins(&mut self, _: &Outlook) {}
+
+    fn stepped(&mut self, _: &StepLine, _: &Outlook) {}
+
+    fn validated(&mut self, _: &ValidationLine) {}
+
+    fn remark(&mut self, sentence: &str) {
+        eprintln!("rank {}: {sentence}", self.rank);
+    }
+
+    fn how_to_resume(&self) -> String {
+        self.resume_command.clone()
+    }
+}
+
 impl Watcher for TrainingLog {
     fn begins(&mut self, outlook: &Outlook) {
+        let each = if outlook.ranks == 1 { "" } else { " on each rank" };
         self.say(&format!(
-            "network: {} parameters; {:.0} MiB for training",
+            "network: {} parameters; {:.0} MiB for training{each}",
             outlook.parameters,
             outlook.memory as f64 / f64::from(1 << 20)
         ));

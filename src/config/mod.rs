@@ -7,6 +7,7 @@ pub mod data;
 pub mod export;
 pub mod forecast;
 pub mod model;
+pub mod parallel;
 pub mod physics;
 pub mod train;
 pub mod verify;
@@ -21,6 +22,7 @@ pub use data::{DataConfig, InputConfig};
 pub use export::ExportConfig;
 pub use forecast::ForecastConfig;
 pub use model::ModelConfig;
+pub use parallel::ParallelConfig;
 pub use physics::PhysicsConfig;
 pub use train::{LossConfig, TrainConfig};
 pub use verify::VerifyConfig;
@@ -38,6 +40,7 @@ pub struct Config {
     pub verify: VerifyConfig,
     pub physics: PhysicsConfig,
     pub export: ExportConfig,
+    pub parallel: ParallelConfig,
 }
 
 /// Settings given on the command line.

@@ -319,15 +319,17 @@ impl<T: Real> Network<T> {
     }
 
     /// Silences another random choice of units for each sample, the same at all points and steps (Gal and Ghahramani
-    /// 2016), and amplifies the others to keep the mean. The choice depends on `seed` and `step` alone.
-    pub fn draw_dropout(&self, device: &mut dyn Device<T>, seed: u64, step: u64) {
+    /// 2016), and amplifies the others to keep the mean. The choice depends on `seed`, `step` and the sample's number alone;
+    /// `first` is that of the first one here.
+    pub fn draw_dropout(&self, device: &mut dyn Device<T>, seed: u64, step: u64, first: usize) {
         let rate = self.architecture.dropout;
         for (layer, factors) in
             self.layers.iter().enumerate().filter_map(|(l, layer)| Some((l, layer.factors?)))
         {
             let random = Stream::new(seed, (layer as u64) << 48 | step);
             let factor = |n| if random.uniform(n) < rate { 0.0 } else { 1.0 / (1.0 - rate) };
-            let values: Vec<T> = (0..factors.len() as u64).map(|n| T::of(factor(n))).collect();
+            let before = (first * self.layers[layer].hidden) as u64;
+            let values: Vec<T> = (0..factors.len() as u64).map(|n| T::of(factor(before + n))).collect();
             device.upload(factors, &values);
         }
     }
@@ -525,7 +527,7 @@ mod tests {
             Network::<f32>::plan(&mut plan, &architecture, &geometry, 4, 1, Purpose::Train).unwrap();
         let device = &mut Cpu::<f32>::new(Some(1)).unwrap();
         device.allocate(&plan).unwrap();
-        network.draw_dropout(device, 1, 1);
+        network.draw_dropout(device, 1, 1, 0);
         let mut factors = vec![0.0; 3600];
         device.download(network.layers[0].factors.unwrap(), &mut factors);
         let silent = factors.iter().filter(|&&factor| factor == 0.0).count();

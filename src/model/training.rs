@@ -55,11 +55,32 @@ impl<T: Real> Network<T> {
     /// through the steps that it was fed to.
     pub fn backward(&self, device: &mut dyn Device<T>, leads: usize) {
         let steps = self.check(leads);
-        device
-            .repeat(self.sequence("backward", leads), &mut |device| self.backward_over(device, steps, leads));
+        device.repeat(self.sequence("backward", leads), &mut |device| {
+            self.backward_over(device, steps, leads, &mut |_, _| {});
+        });
     }
 
-    fn backward_over(&self, device: &mut dyn Device<T>, steps: usize, leads: usize) {
+    /// As [`backward`](Self::backward), and calls `complete` for each stretch of the gradients as soon as nothing will be
+    /// added to it any more, while the rest goes on. All stretches together are [`gradients`](Self::gradients).
+    pub fn backward_by_stretches(
+        &self,
+        device: &mut dyn Device<T>,
+        leads: usize,
+        complete: &mut dyn FnMut(&mut dyn Device<T>, Slot),
+    ) {
+        let steps = self.check(leads);
+        device.repeat(self.sequence("backward by stretches", leads), &mut |device| {
+            self.backward_over(device, steps, leads, complete);
+        });
+    }
+
+    fn backward_over(
+        &self,
+        device: &mut dyn Device<T>,
+        steps: usize,
+        leads: usize,
+        complete: &mut dyn FnMut(&mut dyn Device<T>, Slot),
+    ) {
         let frames = self.architecture.input_frames;
         for layer in &self.layers {
             device.zero(layer.dc);
@@ -75,17 +96,32 @@ impl<T: Real> Network<T> {
         self.predict_backward(device, frames - 1);
         // Nothing waits for the gradients of weights.
         let lane_of_head = self.layers.len();
-        device.aside(lane_of_head, &mut |device| self.head_backward(device, leads));
+        device.aside(lane_of_head, &mut |device| {
+            self.head_backward(device, leads);
+            complete(device, self.stretch(lane_of_head));
+        });
         for l in (0..self.layers.len()).rev() {
             for t in (0..frames).rev() {
                 self.retreat(device, l, t, steps, t);
             }
-            device.aside(l, &mut |device| self.weights_backward(device, l, steps));
+            device.aside(l, &mut |device| {
+                self.weights_backward(device, l, steps);
+                complete(device, self.stretch(l));
+            });
             if l > 0 {
                 self.project_backward(device, l, 0, frames);
             }
         }
         (0..=lane_of_head).for_each(|lane| device.join(lane));
+    }
+
+    /// The gradients of layer `l`, or of the head behind the last one.
+    fn stretch(&self, l: usize) -> Slot {
+        let first = |l: usize| self.gradients.layers.get(l).map_or(self.gradients.head, |layer| layer.input);
+        let whole = self.gradients();
+        let start = |l: usize| first(l).start() - whole.start();
+        let end = if l < self.layers.len() { start(l + 1) } else { whole.len() };
+        whole.part(start(l), end - start(l))
     }
 
     /// The number of steps that make `leads` predictions.

@@ -23,6 +23,8 @@ pub struct LoaderPlan {
     pub lead_steps: usize,
     /// Windows in a batch.
     pub batch: usize,
+    /// Which of these windows are prepared.
+    pub share: Share,
     pub seed: u64,
     /// Background threads; 0: each batch is prepared when it is asked for.
     pub threads: usize,
@@ -31,6 +33,24 @@ pub struct LoaderPlan {
     /// Whether the globe is turned by another angle for each batch: fields, forcings and mask, and whoever uses the
     /// batch turns the static fields with them. The planet is then the same, only counted from another meridian.
     pub rotate: bool,
+}
+
+/// Part `number` of `of` equal parts: what one of several that work on the same batches looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    pub number: usize,
+    pub of: usize,
+}
+
+impl Share {
+    pub const ALL: Self = Self { number: 0, of: 1 };
+}
+
+impl LoaderPlan {
+    /// Windows of a batch that are prepared.
+    fn own(&self) -> usize {
+        self.batch / self.share.of
+    }
 }
 
 /// Windows of `input_frames + lead_steps` normalised frames.
@@ -237,8 +257,8 @@ impl<B: Send + 'static> Loader<B> {
             Some((known, order)) if known == epoch => order,
             _ => windows::shuffled(self.starts.len(), self.plan.seed, epoch),
         };
-        let from = batch as usize * self.plan.batch;
-        let chosen = order[from..from + self.plan.batch].iter().map(|&i| self.starts[i as usize]).collect();
+        let from = batch as usize * self.plan.batch + self.plan.share.number * self.plan.own();
+        let chosen = order[from..from + self.plan.own()].iter().map(|&i| self.starts[i as usize]).collect();
         self.order = Some((epoch, order));
         let columns = self.frames.grid().columns();
         let turn = if self.plan.rotate { windows::turn(columns, self.plan.seed, epoch, batch) } else { 0 };
@@ -260,10 +280,14 @@ impl<B: Send + 'static> Iterator for Loader<B> {
     }
 }
 
-/// Every window of a view once, in order. Forecasts start and end inside the view; input frames may lie before it.
+/// Every window of a view once, in order; with a share, each of its batches is that of another one in turn. Forecasts start
+/// and end inside the view; input frames may lie before it.
 pub struct EvaluationWindows {
     plan: LoaderPlan,
+    /// Of the share's windows.
     starts: Vec<ValidTime>,
+    /// Windows of all shares.
+    all: usize,
     /// The window that is asked for next.
     ahead: usize,
     prefetch: Prefetch<Batch>,
@@ -294,13 +318,16 @@ impl EvaluationWindows {
             ))
             .hint("use fewer lead steps or a longer span"));
         }
+        let all = starts.len();
+        let own = starts.chunks(plan.own()).skip(plan.share.number).step_by(plan.share.of);
+        let starts = own.flatten().copied().collect();
         let prefetch = Prefetch::new(Arc::new(move |request| frames.batch(request)), plan.threads)?;
-        Ok(Self { plan: plan.clone(), starts, ahead: 0, prefetch })
+        Ok(Self { plan: plan.clone(), starts, all, ahead: 0, prefetch })
     }
 
-    /// Windows in all.
+    /// Windows in all, those of other shares too.
     pub fn windows(&self) -> usize {
-        self.starts.len()
+        self.all
     }
 
     /// Starts again at the first window.
@@ -315,7 +342,7 @@ impl Iterator for EvaluationWindows {
 
     fn next(&mut self) -> Option<Result<Batch>> {
         while self.ahead < self.starts.len() && self.prefetch.has_room() {
-            let until = (self.ahead + self.plan.batch).min(self.starts.len());
+            let until = (self.ahead + self.plan.own()).min(self.starts.len());
             let starts = self.starts[self.ahead..until].to_vec();
             self.prefetch.ask(Request::new(&self.plan, starts));
             self.ahead = until;
@@ -339,7 +366,7 @@ pub(super) struct Request {
 impl Request {
     fn new(plan: &LoaderPlan, starts: Vec<ValidTime>) -> Self {
         let length = plan.input_frames + plan.lead_steps;
-        Self { starts, batch: plan.batch, input_frames: plan.input_frames, length, turn: 0 }
+        Self { starts, batch: plan.own(), input_frames: plan.input_frames, length, turn: 0 }
     }
 }
 
@@ -350,6 +377,13 @@ fn check(plan: &LoaderPlan) -> Result<usize> {
             "a batch of {} windows of {} input frames and {} steps is empty",
             plan.batch, plan.input_frames, plan.lead_steps
         )));
+    }
+    if plan.share.of == 0 || !plan.batch.is_multiple_of(plan.share.of) {
+        return Err(Error::input(format!(
+            "{} ranks cannot share a batch of {} windows equally",
+            plan.share.of, plan.batch
+        ))
+        .hint("train.batch counts the windows of all ranks: choose a multiple of their number"));
     }
     Ok(plan.input_frames + plan.lead_steps)
 }

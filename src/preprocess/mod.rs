@@ -34,7 +34,7 @@ pub use effort::Effort;
 pub use filling::absent;
 pub use frames::turn_columns;
 pub use inputs::{Forcing, Inputs, InputsPlan};
-pub use loader::{Batch, EvaluationWindows, Input, Loader, LoaderPlan, Position};
+pub use loader::{Batch, EvaluationWindows, Input, Loader, LoaderPlan, Position, Share};
 pub use normalizer::{Normalizer, NormalizerPlan};
 pub use plan::{
     DataPlan, DuplicatePolicy, GridPlan, GridTarget, MissingPolicy, RegridMethod, SourcePlan, Span, Split,

@@ -16,6 +16,8 @@ pub(super) enum Fault {
     Prediction { quantity: String, init: InitTime, lead: LeadTime },
     /// All predictions are finite, but not their loss or its gradient.
     Gradient { inits: Vec<InitTime> },
+    /// Another rank knows.
+    Elsewhere,
 }
 
 /// Shapes and times of a batch that went wrong.
@@ -74,6 +76,7 @@ impl fmt::Display for Fault {
                 let dates: Vec<String> = inits.iter().map(InitTime::to_string).collect();
                 write!(f, "the gradient is not finite; the samples start at {}", dates.join(", "))
             }
+            Self::Elsewhere => write!(f, "something in the batch of another rank is not finite"),
         }
     }
 }

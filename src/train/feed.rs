@@ -250,7 +250,7 @@ mod tests {
     use crate::device::cpu::Cpu;
     use crate::preprocess::{
         Catalogue, DataPlan, DuplicatePolicy, Forcing, Inputs, InputsPlan, LoaderPlan, MissingPolicy,
-        Normalizer, NormalizerPlan, SourcePlan, Span, Split, StaticField, StaticPlan,
+        Normalizer, NormalizerPlan, Share, SourcePlan, Span, Split, StaticField, StaticPlan,
     };
     use crate::time::{Calendar, ValidTime};
 
@@ -324,6 +324,7 @@ mod tests {
                 input_frames: 2,
                 lead_steps: 3,
                 batch: 3,
+                share: Share::ALL,
                 seed: 5,
                 threads: 1,
                 memory: 0,

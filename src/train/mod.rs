@@ -9,6 +9,9 @@
 //! killed at any moment and resumed gives the same bits as one that was not: everything random or scheduled is a
 //! function of counts that are in the checkpoint.
 //!
+//! Several ranks train one network on one device each ([`comm`](crate::comm)): the plan's batch is that of all of them,
+//! and the course is the same for any number of ranks but for the rounding of sums.
+//!
 //! Nothing here can see the test span: what reads data is made from the training and the validation span alone.
 
 mod curve;
@@ -18,8 +21,10 @@ mod interrupt;
 mod loss_scale;
 mod plan;
 mod progress;
-mod room;
+mod ranks;
+mod record;
 mod rehearsal;
+mod room;
 mod schedule;
 mod start;
 mod step;
@@ -35,6 +40,7 @@ pub use plan::{
     AdamW, Augment, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan,
     ValidationPlan,
 };
+pub use ranks::ParallelPlan;
 pub use rehearsal::{Rehearsal, rehearse};
 pub use start::{Training, train};
 pub use stopping::Best;
@@ -44,7 +50,9 @@ pub use stopping::Best;
 pub struct Outlook {
     /// Learned numbers.
     pub parameters: usize,
-    /// Device memory [bytes].
+    /// Devices that train together.
+    pub ranks: usize,
+    /// Memory of each of them [bytes].
     pub memory: usize,
     /// One per stage of the curriculum.
     pub stages: Vec<StageOutlook>,

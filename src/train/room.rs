@@ -2,12 +2,13 @@
 
 use crate::error::{Error, Result};
 
-/// Refuses a training of `batch` samples that needs more bytes than there is room for, and says what would fit; `needed` tells
-/// the bytes for a number of samples.
+/// Refuses a training of `batch` samples on each of `ranks` devices that needs more bytes than there is room for, and says what
+/// would fit; `needed` tells the bytes for a number of samples.
 pub(super) fn check(
     device: &str,
     room: Option<usize>,
     batch: usize,
+    ranks: usize,
     needed: impl Fn(usize) -> Result<usize>,
 ) -> Result<()> {
     let (Some(room), bytes) = (room, needed(batch)?) else { return Ok(()) };
@@ -31,7 +32,8 @@ pub(super) fn check(
               model.patch"
             .into(),
         fits => format!(
-            "train.batch = {fits} fits; with train.accumulate = {} an update sees as many samples",
+            "train.batch = {} fits; with train.accumulate = {} an update sees as many samples",
+            fits * ranks,
             batch.div_ceil(fits)
         ),
     }))
@@ -48,12 +50,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_told_what_would() {
-        assert!(check("gpu", None, 16, needed).is_ok());
-        assert!(check("gpu", Some(1610 << 20), 16, needed).is_ok());
-        let error = check("gpu", Some(1609 << 20), 16, needed).unwrap_err();
+        assert!(check("gpu", None, 16, 1, needed).is_ok());
+        assert!(check("gpu", Some(1610 << 20), 16, 1, needed).is_ok());
+        let error = check("gpu", Some(1609 << 20), 16, 1, needed).unwrap_err();
         assert_eq!(error.to_string(), "this training needs 1610 MiB, and 1609 MiB are free on gpu");
         let hint = |room: usize| {
-            check("gpu", Some(room << 20), 16, needed).unwrap_err().advice().unwrap().to_owned()
+            check("gpu", Some(room << 20), 16, 1, needed).unwrap_err().advice().unwrap().to_owned()
         };
         assert_eq!(
             hint(1609),

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::comm::Communicator;
 use crate::device::{ArenaPlan, Device};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{self, Card, FORMAT, Tensors};
 use crate::io::run_dir::RunDir;
 use crate::model::{Architecture, Geometry};
 use crate::preprocess::{
-    EvaluationWindows, Input, Inputs, Loader, LoaderPlan, Normalizer, Recipe, TrainingView, ValidationView,
+    EvaluationWindows, Input, Inputs, Loader, LoaderPlan, Normalizer, Recipe, Share, TrainingView,
+    ValidationView,
 };
 use crate::train::curve::{Curve, CurveLength};
 use crate::train::feed::{Feed, Turning};
@@ -16,6 +18,8 @@ use crate::train::interrupt::Interrupt;
 use crate::train::loss_scale::LossScale;
 use crate::train::plan::TrainPlan;
 use crate::train::progress::{Progress, StateFile};
+use crate::train::ranks::{ParallelPlan, Ranks};
+use crate::train::record::Record;
 use crate::train::room;
 use crate::train::trainer::Trainer;
 use crate::train::weights::{Weights, lead_weights};
@@ -36,40 +40,51 @@ pub struct Training<'a> {
     /// A normalised data set up to this size is kept in memory [bytes].
     pub cache_bytes: usize,
     pub run: &'a RunDir,
+    pub parallel: ParallelPlan,
     /// Whether gradients would vanish in the precision of the device's activations.
     pub scales_loss: bool,
     /// Whether to continue at the run's last checkpoint; a run without one starts at the beginning.
     pub resume: bool,
 }
 
-/// Trains until the plan is done, the patience at its end, or somebody interrupts.
+/// Trains until the plan is done, the patience at its end, or somebody interrupts. All ranks of the communicator call this
+/// with the same training, each with a device of its own.
 pub fn train(
     training: &Training<'_>,
     device: &mut dyn Device<f32>,
+    communicator: &mut dyn Communicator<f32>,
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
 ) -> Result<Outcome> {
     let Training { plan, normalizer, inputs, run, .. } = training;
+    let mut ranks = Ranks { communicator, plan: training.parallel };
     plan.check()?;
     let layout = training.training.layout().clone();
     let described = describe(training)?;
-    let mut fixed_tensors = normalizer.to_tensors();
-    fixed_tensors.extend(inputs.to_tensors());
-    let resumed = if training.resume { resume(run, &described, watcher)? } else { None };
+    let resumed = if training.resume { resume(run, &described, &ranks, watcher)? } else { None };
     let begin =
         || Progress { loss_scale: training.scales_loss.then(LossScale::default), ..Progress::default() };
     let progress = resumed.as_ref().map_or_else(begin, |(progress, _)| progress.clone());
-    let length = resumed.as_ref().map_or_else(CurveLength::default, |(progress, _)| progress.curve);
-    let (curve, remarks) = Curve::open(run, length)?;
-    remarks.iter().for_each(|remark| watcher.remark(remark));
+    ranks.check_same(progress.step)?;
+    let record = if ranks.is_first() {
+        let length = resumed.as_ref().map_or_else(CurveLength::default, |(progress, _)| progress.curve);
+        let (curve, remarks) = Curve::open(run, length)?;
+        remarks.iter().for_each(|remark| watcher.remark(remark));
+        let mut fixed_tensors = normalizer.to_tensors();
+        fixed_tensors.extend(inputs.to_tensors());
+        Some(Record { run, curve, saving: plan.saving, described, fixed_tensors })
+    } else {
+        None
+    };
 
-    let Opened { workspace, feed, weights, stages, bytes } = Opened::new(training, device)?;
-    let windows = windows(training)?;
+    let Opened { workspace, feed, weights, stages, bytes } = Opened::new(training, ranks.share(), device)?;
+    let windows = windows(training, ranks.share())?;
     if let Some((_, tensors)) = &resumed {
         workspace.read_tensors(device, tensors)?;
     }
     let outlook = Outlook {
         parameters: workspace.parameters(),
+        ranks: ranks.share().of,
         memory: bytes,
         updates: stages.iter().map(|s| s.stage.epochs as u64 * s.steps_per_epoch).sum(),
         stages,
@@ -80,7 +95,7 @@ pub fn train(
     let mut trainer = Trainer {
         plan,
         device,
-        run,
+        ranks,
         interrupt,
         watcher,
         step: training.training.catalogue().step(),
@@ -92,9 +107,7 @@ pub fn train(
         lead_weights: lead_weights(&plan.loss, 1),
         outlook,
         progress,
-        curve,
-        described,
-        fixed_tensors,
+        record,
         last_inits: Vec::new(),
     };
     trainer.run()
@@ -122,37 +135,49 @@ fn describe(training: &Training<'_>) -> Result<StateFile> {
     })
 }
 
-/// Progress and learned numbers of the run's last good checkpoint.
-fn resume(run: &RunDir, now: &StateFile, watcher: &mut dyn Watcher) -> Result<Option<(Progress, Tensors)>> {
+/// Progress and learned numbers of the run's last good checkpoint. All ranks read it; the first one tells, and puts the
+/// pointer to the best one right.
+fn resume(
+    run: &RunDir,
+    now: &StateFile,
+    ranks: &Ranks<'_, f32>,
+    watcher: &mut dyn Watcher,
+) -> Result<Option<(Progress, Tensors)>> {
     let latest = checkpoint::latest_complete(&run.checkpoints())?;
-    latest.remarks.iter().for_each(|remark| watcher.remark(remark));
-    let Some(checkpoint) = latest.checkpoint else {
-        watcher.remark("there is no finished checkpoint yet: starting at the beginning");
-        run.clear_best()?;
-        return Ok(None);
-    };
-    let state = StateFile::read(&checkpoint)?;
-    state.check_continues(now)?;
-    let mut progress = state.progress;
-    match progress.stopping.best {
-        Some(best) if checkpoint::is_complete(&run.checkpoint(best.step)) => run.set_best(best.step)?,
-        Some(best) => {
-            watcher.remark(&format!(
-                "the best checkpoint so far, of step {}, is gone: the next validation becomes the best",
-                best.step
-            ));
-            progress.stopping.best = None;
-            run.clear_best()?;
+    let mut remarks = latest.remarks;
+    let mut best = None;
+    let mut found = None;
+    match latest.checkpoint {
+        None => remarks.push("there is no finished checkpoint yet: starting at the beginning".into()),
+        Some(checkpoint) => {
+            let state = StateFile::read(&checkpoint)?;
+            state.check_continues(now)?;
+            let mut progress = state.progress;
+            best = progress.stopping.best.filter(|best| checkpoint::is_complete(&run.checkpoint(best.step)));
+            if let (Some(gone), None) = (progress.stopping.best, best) {
+                remarks.push(format!(
+                    "the best checkpoint so far, of step {}, is gone: the next validation becomes the best",
+                    gone.step
+                ));
+            }
+            progress.stopping.best = best;
+            remarks.push(format!("continuing after update {}", progress.step));
+            found = Some((progress, checkpoint.tensors));
         }
-        None => run.clear_best()?,
     }
-    watcher.remark(&format!("continuing after update {}", progress.step));
-    Ok(Some((progress, checkpoint.tensors)))
+    if ranks.is_first() {
+        remarks.iter().for_each(|remark| watcher.remark(remark));
+        match best {
+            Some(best) => run.set_best(best.step)?,
+            None => run.clear_best()?,
+        }
+    }
+    Ok(found)
 }
 
 /// A training's parts on a device, with fresh weights.
 pub(super) struct Opened {
-    pub workspace: Workspace,
+    pub workspace: Workspace<f32>,
     pub feed: Feed,
     pub weights: Weights,
     pub stages: Vec<StageOutlook>,
@@ -161,17 +186,19 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub fn new(training: &Training<'_>, device: &mut dyn Device<f32>) -> Result<Self> {
+    /// Of a rank that does a share of the work.
+    pub fn new(training: &Training<'_>, share: Share, device: &mut dyn Device<f32>) -> Result<Self> {
         let Training { plan, architecture, normalizer, inputs, .. } = training;
         check_augmentation(plan, architecture)?;
         let layout = training.training.layout();
         let geometry = Geometry::of(layout);
         let weights = Weights::new(&plan.loss, layout, normalizer.mask())?;
         let beside = device.beside().is_some();
-        let mut loader = loader(training, beside)?;
+        let mut loader = loader(training, share, beside)?;
         let stages = stages(plan, &mut loader)?;
         let mut arena = ArenaPlan::default();
-        let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &weights)?;
+        let batch = plan.batch / share.of;
+        let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &weights, batch)?;
         let recipe = loader.is_raw().then(|| Recipe::plan(&mut arena, normalizer.clone(), inputs));
         let turning = plan.augment.rotate.then(|| Turning {
             rows: geometry.rows,
@@ -183,13 +210,13 @@ impl Opened {
         let bytes = device.bytes(&arena);
         let of_batch = |batch| {
             let mut arena = ArenaPlan::default();
-            let plan = TrainPlan { batch, ..(*plan).clone() };
-            Workspace::plan(&mut arena, &plan, architecture, &geometry, &weights)?;
+            Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch)?;
             Ok(device.bytes(&arena))
         };
         // What feeds a step needs little, and is counted as it is.
-        let feeding = bytes - of_batch(plan.batch)?;
-        room::check(&device.describe(), device.room(), plan.batch, |batch| Ok(of_batch(batch)? + feeding))?;
+        let feeding = bytes - of_batch(batch)?;
+        let needed = |batch| Ok(of_batch(batch)? + feeding);
+        room::check(&device.describe(), device.room(), batch, share.of, needed)?;
         device.allocate(&arena)?;
         workspace.start(&weights, plan.seed, device);
         workspace.upload_constants(device, inputs.statics(), &normalizer.tendency_scale());
@@ -209,20 +236,21 @@ fn check_augmentation(plan: &TrainPlan, architecture: &Architecture) -> Result<(
     Ok(())
 }
 
-fn loader(training: &Training<'_>, beside: bool) -> Result<Loader<Input>> {
+fn loader(training: &Training<'_>, share: Share, beside: bool) -> Result<Loader<Input>> {
     let plan = LoaderPlan {
         rotate: training.plan.augment.rotate,
-        ..loader_plan(training, training.plan.longest_rollout())
+        ..loader_plan(training, share, training.plan.longest_rollout())
     };
     let (normalizer, inputs) = (training.normalizer.clone(), training.inputs.clone());
     Loader::for_device(training.training, normalizer, inputs, &plan, beside)
 }
 
-fn loader_plan(training: &Training<'_>, lead_steps: usize) -> LoaderPlan {
+fn loader_plan(training: &Training<'_>, share: Share, lead_steps: usize) -> LoaderPlan {
     LoaderPlan {
         input_frames: training.architecture.input_frames,
         lead_steps,
         batch: training.plan.batch,
+        share,
         seed: training.plan.seed,
         threads: training.threads,
         memory: training.cache_bytes,
@@ -230,8 +258,8 @@ fn loader_plan(training: &Training<'_>, lead_steps: usize) -> LoaderPlan {
     }
 }
 
-fn windows(training: &Training<'_>) -> Result<EvaluationWindows> {
-    let plan = loader_plan(training, training.plan.validation.leads);
+fn windows(training: &Training<'_>, share: Share) -> Result<EvaluationWindows> {
+    let plan = loader_plan(training, share, training.plan.validation.leads);
     let (normalizer, inputs) = (&training.normalizer, &training.inputs);
     let windows = EvaluationWindows::new(training.validation, normalizer.clone(), inputs.clone(), &plan)?;
     if windows.windows() == 0 {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::device::Device;
 use crate::error::Result;
 use crate::preprocess::Input;
 use crate::train::curve::{StepLine, now};
@@ -23,8 +24,8 @@ struct Losses {
 }
 
 impl Trainer<'_> {
-    /// The next batches, forward, backward, and one update of weights and average.
-    pub(super) fn train_step(&mut self) -> Result<StepLine> {
+    /// The next batches, forward, backward, and one update of weights and average. Also tells whether somebody asks to stop.
+    pub(super) fn train_step(&mut self) -> Result<(StepLine, bool)> {
         let started = Instant::now();
         let mut losses = self.no_losses();
         self.zero_gradients();
@@ -33,12 +34,13 @@ impl Trainer<'_> {
             self.draw(part);
             self.forward();
             self.measure(&input, &mut losses)?;
-            self.backward();
+            self.backward(part + 1 == self.plan.accumulate);
             self.feed.bring_next(&mut *self.device);
         }
         let norm = self.gradient_norm();
         // A device that failed leaves NaN, which would be taken for a fault of the data.
         self.device.finish()?;
+        let stops = self.share_losses(&mut losses)?;
         let learning_rate = self.learning_rate();
         let fault = losses.fault.take().or_else(|| self.gradient_fault(norm));
         match &fault {
@@ -55,7 +57,7 @@ impl Trainer<'_> {
         self.progress.step_in_epoch += 1;
         let samples = (self.plan.batch * self.plan.accumulate) as f64;
         let input = self.feed.line(&*self.device);
-        Ok(StepLine {
+        let line = StepLine {
             step: self.progress.step,
             epoch: self.progress.epoch,
             loss: finite(self.weighted(&losses.lead)),
@@ -67,7 +69,22 @@ impl Trainer<'_> {
             samples_per_second: samples / started.elapsed().as_secs_f64().max(1e-9),
             input,
             time: now(),
-        })
+        };
+        Ok((line, stops))
+    }
+
+    /// Adds up the losses of all ranks; tells whether somebody asks to stop.
+    fn share_losses(&mut self, losses: &mut Losses) -> Result<bool> {
+        let flag = |says: bool| f64::from(u8::from(says));
+        let mut sums = losses.lead.clone();
+        sums.extend([flag(losses.fault.is_some()), flag(self.interrupt.is_requested())]);
+        self.ranks.total(&mut sums)?;
+        let (lead, flags) = sums.split_at(losses.lead.len());
+        losses.lead.copy_from_slice(lead);
+        if flags[0] > 0.0 {
+            losses.fault.get_or_insert(Fault::Elsewhere);
+        }
+        Ok(flags[1] > 0.0)
     }
 
     fn no_losses(&self) -> Losses {
@@ -89,14 +106,20 @@ impl Trainer<'_> {
     fn draw(&mut self, part: usize) {
         let count = self.progress.step * self.plan.accumulate as u64 + part as u64;
         let seed = derived_seed(self.plan.seed, DROPOUT);
-        self.workspace.network.draw_dropout(&mut *self.device, seed, count);
+        let share = self.ranks.share();
+        let own = self.plan.batch / share.of;
+        let first = share.number * own;
+        self.workspace.network.draw_dropout(&mut *self.device, seed, count, first);
 
         let probability = self.truth_probability();
         let seed = derived_seed(self.plan.seed, SAMPLING);
-        let entries = (self.leads() - 1) * self.plan.batch;
+        // Counted over the batch of all ranks.
+        let entries =
+            (0..self.leads() - 1).flat_map(|lead| (0..own).map(move |sample| (lead, first + sample)));
+        let entries = entries.map(|(lead, sample)| (lead * self.plan.batch + sample) as u64);
         let is_fed = |entry| uniform(seed, &[count, entry]) < probability;
-        let fed: Vec<f32> = (0..entries as u64).map(|entry| f32::from(u8::from(is_fed(entry)))).collect();
-        self.device.upload(self.workspace.network.slots().sampling.part(0, entries), &fed);
+        let fed: Vec<f32> = entries.map(|entry| f32::from(u8::from(is_fed(entry)))).collect();
+        self.device.upload(self.workspace.network.slots().sampling.part(0, fed.len()), &fed);
     }
 
     fn forward(&mut self) {
@@ -129,9 +152,16 @@ impl Trainer<'_> {
         Ok(())
     }
 
-    fn backward(&mut self) {
+    /// The last batch of an update adds up the gradients of all ranks as they become complete.
+    fn backward(&mut self, is_last: bool) {
         let leads = self.leads();
-        self.workspace.network.backward(&mut *self.device, leads);
+        let (network, ranks) = (&self.workspace.network, &mut self.ranks);
+        if is_last {
+            let add_up = &mut |device: &mut dyn Device<f32>, stretch| ranks.add_up(device, stretch);
+            network.backward_by_stretches(&mut *self.device, leads, add_up);
+        } else {
+            network.backward(&mut *self.device, leads);
+        }
     }
 
     /// Euclidean norm of the mean gradient.
@@ -177,17 +207,24 @@ impl Trainer<'_> {
     fn skip_or_stop(&mut self, fault: &Fault) -> Result<()> {
         let update = self.progress.step + 1;
         let NonFinite::Skip { limit } = self.plan.non_finite else {
+            self.leave_to_others(fault)?;
             return Err(fault.stop(update));
         };
         self.progress.skipped += 1;
         self.progress.skipped_in_a_row += 1;
         if self.progress.skipped_in_a_row > limit {
+            self.leave_to_others(fault)?;
             return Err(fault
                 .stop(update)
                 .context(format!("more than {limit} updates in a row were skipped")));
         }
         self.watcher.remark(&format!("update {update} is skipped: {fault}"));
         Ok(())
+    }
+
+    /// Waits for the reason of a rank that knows more; it does not come to this.
+    fn leave_to_others(&mut self, fault: &Fault) -> Result<()> {
+        if *fault == Fault::Elsewhere { self.ranks.barrier() } else { Ok(()) }
     }
 
     fn learning_rate(&self) -> f64 {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::error::{Error, Kind, Result};
 use crate::field::Layout;
-use crate::io::checkpoint::{self, Tensors};
-use crate::io::run_dir::RunDir;
 use crate::preprocess::EvaluationWindows;
 use crate::time::{InitTime, LeadTime};
-use crate::train::curve::{Curve, Line, ValidationLine, now};
+use crate::train::curve::{Line, ValidationLine, now};
 use crate::train::feed::Feed;
 use crate::train::interrupt::Interrupt;
 use crate::train::plan::{Stage, TrainPlan};
-use crate::train::progress::{Progress, StateFile};
+use crate::train::progress::Progress;
+use crate::train::ranks::Ranks;
+use crate::train::record::Record;
 use crate::train::schedule::stage;
 use crate::train::stopping::{Best, Patience};
 use crate::train::validation::{Scoring, Validation, validate};
@@ -25,7 +25,7 @@ use crate::train::{Ending, Outcome, Outlook, Watcher};
 pub(super) struct Trainer<'a> {
     pub plan: &'a TrainPlan,
     pub device: &'a mut dyn Device<f32>,
-    pub run: &'a RunDir,
+    pub ranks: Ranks<'a, f32>,
     pub interrupt: &'a Interrupt,
     pub watcher: &'a mut dyn Watcher,
     pub layout: Arc<Layout>,
@@ -34,16 +34,13 @@ pub(super) struct Trainer<'a> {
     pub feed: Feed,
     pub windows: EvaluationWindows,
     pub weights: Weights,
-    pub workspace: Workspace,
+    pub workspace: Workspace<f32>,
     /// The stage's weights of its leads, sum 1.
     pub lead_weights: Vec<f64>,
     pub outlook: Outlook,
     pub progress: Progress,
-    pub curve: Curve,
-    /// What every checkpoint says besides progress and learned numbers.
-    pub described: StateFile,
-    /// Normaliser and inputs.
-    pub fixed_tensors: Tensors,
+    /// On the first rank.
+    pub record: Option<Record<'a>>,
     /// Starts of the latest batch's samples, for the error of a gradient.
     pub last_inits: Vec<InitTime>,
 }
@@ -66,13 +63,13 @@ impl Trainer<'_> {
     fn run_epoch(&mut self) -> Result<()> {
         self.enter_stage()?;
         while self.progress.step_in_epoch < self.steps_per_epoch() {
-            let line = self.train_step()?;
+            let (line, stops) = self.train_step()?;
             self.watcher.stepped(&line, &self.outlook);
-            self.curve.add(&Line::Train(line))?;
+            self.note(&Line::Train(line))?;
             if self.progress.step_in_epoch == self.steps_per_epoch() {
                 break;
             }
-            if self.interrupt.is_requested() {
+            if stops {
                 return self.save_and_stop();
             }
             if self.plan.saving.every.is_some_and(|every| self.progress.step.is_multiple_of(every)) {
@@ -103,7 +100,8 @@ impl Trainer<'_> {
             weights: &self.weights,
         };
         let averaged = &self.workspace.averaged;
-        let found = validate(averaged, &mut *self.device, &mut self.windows, &scoring, self.interrupt)?;
+        let (device, windows) = (&mut *self.device, &mut self.windows);
+        let found = validate(averaged, device, windows, &scoring, self.interrupt, &mut self.ranks)?;
         let Some(validation) = found else {
             return self.save_and_stop();
         };
@@ -112,7 +110,7 @@ impl Trainer<'_> {
         // What the validation read is not the next update's.
         self.feed.line(&*self.device);
         self.save()?;
-        if self.interrupt.is_requested() && !self.progress.finished {
+        if self.ranks.any(self.interrupt.is_requested())? && !self.progress.finished {
             return Err(self.interrupted());
         }
         Ok(())
@@ -138,33 +136,30 @@ impl Trainer<'_> {
             time: now(),
         };
         self.watcher.validated(&line);
-        self.curve.add(&Line::Validation(line))?;
+        self.note(&Line::Validation(line))?;
         self.progress.validation_due = false;
         self.progress.finished =
             epoch >= self.plan.epochs() || self.progress.stopping.is_over(self.plan.validation.patience);
         Ok(())
     }
 
-    /// Writes a checkpoint, lets `best` point to the best one and removes old ones.
+    /// Adds a line to the curve.
+    fn note(&mut self, line: &Line) -> Result<()> {
+        self.record.as_mut().map_or(Ok(()), |record| record.add(line))
+    }
+
+    /// Writes a checkpoint.
     fn save(&mut self) -> Result<()> {
-        self.progress.curve = self.curve.sync()?;
-        let mut tensors = self.workspace.to_tensors(&*self.device);
+        let Some(record) = &mut self.record else { return Ok(()) };
+        let tensors = self.workspace.to_tensors(&*self.device);
         self.device.finish()?;
-        tensors.extend(self.fixed_tensors.clone());
-        let state = StateFile { progress: self.progress.clone(), ..self.described.clone() };
-        let path = self.run.checkpoint(self.progress.step);
-        std::fs::create_dir_all(self.run.checkpoints())
-            .map_err(|error| Error::run("cannot make the folder of checkpoints").caused_by(error))?;
-        checkpoint::save(&path, &tensors, &state.to_json()?)?;
-        let best = self.progress.stopping.best.map(|best| best.step);
-        if let Some(step) = best {
-            self.run.set_best(step)?;
-        }
-        checkpoint::prune(&self.run.checkpoints(), self.plan.saving.keep, best.as_slice())
+        record.save(&mut self.progress, tensors)
     }
 
     fn save_and_stop(&mut self) -> Result<()> {
         self.save()?;
+        // Nobody goes before it is saved.
+        self.ranks.barrier()?;
         Err(self.interrupted())
     }
 

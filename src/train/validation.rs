@@ -9,6 +9,7 @@ use crate::model::Network;
 use crate::preprocess::{Batch, EvaluationWindows};
 use crate::train::interrupt::Interrupt;
 use crate::train::plan::LossPlan;
+use crate::train::ranks::Ranks;
 use crate::train::weights::{Weights, lead_weights};
 
 /// What a validation found.
@@ -36,23 +37,28 @@ struct Sums {
     samples: usize,
 }
 
-/// Forecasts every window and compares; `None` when somebody asked to stop in between.
+/// Forecasts every window, each rank its share, and compares; `None` when somebody asked to stop in between.
 pub(super) fn validate(
     network: &Network<f32>,
     device: &mut dyn Device<f32>,
     windows: &mut EvaluationWindows,
     scoring: &Scoring<'_>,
     interrupt: &Interrupt,
+    ranks: &mut Ranks<'_, f32>,
 ) -> Result<Option<Validation>> {
     let mut sums = Sums::new(scoring.leads, scoring.layout.channels());
     windows.rewind();
     for batch in windows.by_ref() {
         if interrupt.is_requested() {
-            return Ok(None);
+            break;
         }
         forecast(network, device, &batch?, scoring, &mut sums);
         device.finish()?;
     }
+    if ranks.any(interrupt.is_requested())? {
+        return Ok(None);
+    }
+    sums.add_up(ranks)?;
     Ok(Some(sums.finish(scoring)))
 }
 
@@ -125,6 +131,18 @@ impl Sums {
                 }
             }
         }
+    }
+
+    /// Adds what the other ranks have found.
+    fn add_up(&mut self, ranks: &mut Ranks<'_, f32>) -> Result<()> {
+        let mut all = [&self.squares[..], &self.losses[..], &[self.samples as f64]].concat();
+        ranks.total(&mut all)?;
+        let (squares, rest) = all.split_at(self.squares.len());
+        let (losses, samples) = rest.split_at(self.losses.len());
+        self.squares.copy_from_slice(squares);
+        self.losses.copy_from_slice(losses);
+        self.samples = samples[0] as usize;
+        Ok(())
     }
 
     fn finish(self, scoring: &Scoring<'_>) -> Validation {

@@ -1,7 +1,7 @@
 //! Everything that a training keeps on the device, in one arena: the network, the averaged network that forecasts, the
 //! optimiser's moments and the loss.
 
-use crate::device::{AdamW, ArenaPlan, Device, Loss, Sequence, Slot};
+use crate::device::{AdamW, ArenaPlan, Device, Loss, Real, Sequence, Slot};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Tensor, Tensors};
 use crate::model::{Architecture, Geometry, Network, Parameter, Purpose, Slots};
@@ -9,11 +9,11 @@ use crate::train::feed::Fields;
 use crate::train::plan::TrainPlan;
 use crate::train::weights::Weights;
 
-pub(super) struct Workspace {
+pub(super) struct Workspace<T: Real> {
     /// Learns.
-    pub network: Network<f32>,
+    pub network: Network<T>,
     /// Forecasts with the moving average of the weights; its weights *are* that average.
-    pub averaged: Network<f32>,
+    pub averaged: Network<T>,
     /// Moments of AdamW, laid out as the weights.
     moments: [Slot; 2],
     /// Of AdamW: `[4]`.
@@ -26,28 +26,30 @@ pub(super) struct Workspace {
 /// The number of settings that AdamW reads from the device.
 const SETTINGS: usize = 4;
 
-impl Workspace {
-    /// Plans everything.
+impl<T: Real> Workspace<T> {
+    /// Plans everything for a device that sees `batch` samples of each batch of the plan.
     pub fn plan(
         arena: &mut ArenaPlan,
         plan: &TrainPlan,
         architecture: &Architecture,
         geometry: &Geometry,
         weights: &Weights,
+        batch: usize,
     ) -> Result<Self> {
         let leads = plan.longest_rollout();
-        let network = Network::plan(arena, architecture, geometry, plan.batch, leads, Purpose::Train)?;
-        let averaged = Network::plan(arena, architecture, geometry, plan.batch, 1, Purpose::Forecast)?;
+        let network = Network::plan(arena, architecture, geometry, batch, leads, Purpose::Train)?;
+        let averaged = Network::plan(arena, architecture, geometry, batch, 1, Purpose::Forecast)?;
         let moments = [0; 2].map(|_| arena.slot(network.weights().len()));
         let settings = arena.slot(SETTINGS);
         let slots = network.slots();
         let loss = Loss {
             leads,
-            images: plan.batch,
+            images: batch,
             rows: geometry.rows,
             columns: geometry.columns,
             channels: architecture.prognostic,
             huber: plan.loss.kind.huber(),
+            // Of the mean over the whole batch.
             scale: weights.scale / plan.batch as f64,
             prediction: slots.predictions,
             truth: slots.frames,
@@ -63,7 +65,7 @@ impl Workspace {
     }
 
     /// Fresh weights on a device that was allocated from the plan.
-    pub fn start(&self, weights: &Weights, seed: u64, device: &mut dyn Device<f32>) {
+    pub fn start(&self, weights: &Weights, seed: u64, device: &mut dyn Device<T>) {
         self.prepare(weights, device);
         self.network.initialise(device, seed);
         device.copy(self.network.weights(), self.averaged.weights());
@@ -75,21 +77,21 @@ impl Workspace {
         Fields { frames, forcings, statics, mask: self.loss.mask }
     }
 
-    fn prepare(&self, weights: &Weights, device: &mut dyn Device<f32>) {
+    fn prepare(&self, weights: &Weights, device: &mut dyn Device<T>) {
         self.network.prepare(device);
         self.averaged.prepare(device);
-        device.upload(self.loss.row_weights, &weights.rows);
-        device.upload(self.loss.channel_weights, &weights.channels);
+        device.upload(self.loss.row_weights, &real(&weights.rows));
+        device.upload(self.loss.channel_weights, &real(&weights.channels));
         if let (Some(slot), Some(mask)) = (self.loss.mask, &weights.mask) {
-            device.upload(slot, mask);
+            device.upload(slot, &real(mask));
         }
     }
 
     /// Statics `[lat, lon, S]` and the scale of tendencies `[P]`, for both networks.
-    pub fn upload_constants(&self, device: &mut dyn Device<f32>, statics: &[f32], tendency_scale: &[f32]) {
+    pub fn upload_constants(&self, device: &mut dyn Device<T>, statics: &[f32], tendency_scale: &[f32]) {
         for slots in [self.network.slots(), self.averaged.slots()] {
-            device.upload(slots.statics, statics);
-            device.upload(slots.tendency_scale, tendency_scale);
+            device.upload(slots.statics, &real(statics));
+            device.upload(slots.tendency_scale, &real(tendency_scale));
         }
     }
 
@@ -100,7 +102,7 @@ impl Workspace {
 
     /// The loss of the first `leads` predictions by lead, and on the device `scale` times its gradient with the leads
     /// weighted by `lead_weights`.
-    pub fn loss(&self, device: &mut dyn Device<f32>, lead_weights: &[f64], scale: f64) -> Vec<f64> {
+    pub fn loss(&self, device: &mut dyn Device<T>, lead_weights: &[f64], scale: f64) -> Vec<f64> {
         let leads = lead_weights.len();
         let slots = self.network.slots();
         let field = slots.predictions.len() / self.loss.leads;
@@ -114,21 +116,21 @@ impl Workspace {
             gradient: Some(slots.prediction_gradients.part(0, leads * field)),
             ..self.loss
         };
-        let weights: Vec<f32> = lead_weights.iter().map(|w| (scale * w) as f32).collect();
+        let weights: Vec<T> = lead_weights.iter().map(|w| T::of(scale * w)).collect();
         device.upload(loss.lead_weights, &weights);
         device.loss(&loss);
-        let mut values = vec![0.0_f32; leads];
+        let mut values = vec![T::default(); leads];
         device.download(loss.values, &mut values);
-        values.iter().map(|value| f64::from(*value)).collect()
+        values.into_iter().map(T::wide).collect()
     }
 
     /// One AdamW update of all parameters, the `update`-th (from 1), with gradients multiplied by `scale`.
-    pub fn update(&self, device: &mut dyn Device<f32>, rate: f64, scale: f64, update: u64) {
+    pub fn update(&self, device: &mut dyn Device<T>, rate: f64, scale: f64, update: u64) {
         let plan = self.optimizer;
         let exponent = i32::try_from(update).unwrap_or(i32::MAX);
         let unbiased = |beta: f64| 1.0 / (1.0 - beta.powi(exponent));
         let settings = [rate, scale, unbiased(plan.beta1), unbiased(plan.beta2)];
-        device.upload(self.settings, &settings.map(|x| x as f32));
+        device.upload(self.settings, &settings.map(T::of));
         let sequence = Sequence { name: "update", of: self.settings, number: 0 };
         device.repeat(sequence, &mut |device| {
             for parameter in self.network.parameters() {
@@ -148,10 +150,26 @@ impl Workspace {
     }
 
     /// Moves the averaged weights towards the weights.
-    pub fn average(&self, device: &mut dyn Device<f32>, decay: f64) {
+    pub fn average(&self, device: &mut dyn Device<T>, decay: f64) {
         device.lerp(self.averaged.weights(), self.network.weights(), 1.0 - decay);
     }
 
+    fn kinds(&self) -> [(&'static str, Slot); 4] {
+        [
+            ("weights", self.averaged.weights()),
+            ("latest", self.network.weights()),
+            ("adam.first", self.moments[0]),
+            ("adam.second", self.moments[1]),
+        ]
+    }
+
+    /// The part of `whole`, which is laid out as the weights, that belongs to a parameter.
+    fn like(&self, parameter: &Parameter, whole: Slot) -> Slot {
+        whole.part(parameter.slot.start() - self.network.weights().start(), parameter.len())
+    }
+}
+
+impl Workspace<f32> {
     /// All learned arrays in checkpoint order: `weights.*` is what forecasts use.
     pub fn to_tensors(&self, device: &dyn Device<f32>) -> Tensors {
         let mut tensors = Tensors::new();
@@ -183,20 +201,10 @@ impl Workspace {
         }
         Ok(())
     }
+}
 
-    fn kinds(&self) -> [(&'static str, Slot); 4] {
-        [
-            ("weights", self.averaged.weights()),
-            ("latest", self.network.weights()),
-            ("adam.first", self.moments[0]),
-            ("adam.second", self.moments[1]),
-        ]
-    }
-
-    /// The part of `whole`, which is laid out as the weights, that belongs to a parameter.
-    fn like(&self, parameter: &Parameter, whole: Slot) -> Slot {
-        whole.part(parameter.slot.start() - self.network.weights().start(), parameter.len())
-    }
+fn real<T: Real>(values: &[f32]) -> Vec<T> {
+    values.iter().map(|value| T::of(f64::from(*value))).collect()
 }
 
 #[cfg(test)]
@@ -264,19 +272,26 @@ mod tests {
             Self { plan: plan(batch), architecture, layout }
         }
 
-        fn open(&self, device: &mut Cpu<f32>) -> Workspace {
+        fn open(&self, device: &mut Cpu<f32>) -> Workspace<f32> {
             let weights = Weights::new(&self.plan.loss, &self.layout, None).unwrap();
             let geometry = Geometry::of(&self.layout);
             let mut arena = ArenaPlan::default();
-            let workspace =
-                Workspace::plan(&mut arena, &self.plan, &self.architecture, &geometry, &weights).unwrap();
+            let workspace = Workspace::plan(
+                &mut arena,
+                &self.plan,
+                &self.architecture,
+                &geometry,
+                &weights,
+                self.plan.batch,
+            )
+            .unwrap();
             device.allocate(&arena).unwrap();
             workspace.start(&weights, self.plan.seed, device);
             workspace
         }
 
         /// Adds the gradient of samples `first..first + batch` of an endless series, giving their loss.
-        fn learn(&self, workspace: &Workspace, device: &mut Cpu<f32>, first: u64) -> f64 {
+        fn learn(&self, workspace: &Workspace<f32>, device: &mut Cpu<f32>, first: u64) -> f64 {
             let field = (self.layout.grid.points() * self.layout.channels()) as u64;
             let samples = first..first + self.plan.batch as u64;
             let frames: Vec<f32> = (0..4)
@@ -294,7 +309,7 @@ mod tests {
         }
     }
 
-    fn gradients(workspace: &Workspace, device: &Cpu<f32>) -> Vec<f32> {
+    fn gradients(workspace: &Workspace<f32>, device: &Cpu<f32>) -> Vec<f32> {
         let slot = workspace.network.gradients();
         let mut gradients = vec![0.0; slot.len()];
         device.download(slot, &mut gradients);
@@ -344,7 +359,7 @@ mod tests {
         let setting = Setting::new(2);
         let mut device = Cpu::new(Some(1)).unwrap();
         let workspace = setting.open(&mut device);
-        let advance = |workspace: &Workspace, device: &mut Cpu<f32>, update| {
+        let advance = |workspace: &Workspace<f32>, device: &mut Cpu<f32>, update| {
             device.zero(workspace.network.gradients());
             setting.learn(workspace, device, update);
             workspace.update(device, 0.01, 1.0, update);

@@ -84,6 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
         threads: opened.threads.div_ceil(2),
         cache_bytes: 0,
         run: &RunDir::create(&folder.path().join("run"))?,
+        parallel: config.parallel.plan()?,
         resume: false,
         scales_loss: false,
     };

@@ -1,0 +1,60 @@
+//! The table `[parallel]`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::time::LeadTime;
+use crate::train::ParallelPlan;
+
+/// `[parallel]`: how several devices train one network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ParallelConfig {
+    /// Gradients travel in pieces of this size while the rest is computed.
+    pub bucket_mebibytes: usize,
+    /// The longest that one device waits for another before all of them end.
+    pub time_limit: LeadTime,
+}
+
+impl Default for ParallelConfig {
+    fn default() -> Self {
+        Self { bucket_mebibytes: 32, time_limit: LeadTime { seconds: 600 } }
+    }
+}
+
+impl ParallelConfig {
+    pub fn plan(&self) -> Result<ParallelPlan> {
+        match self.bucket_mebibytes.checked_mul(1 << 20) {
+            Some(bucket_bytes) if bucket_bytes > 0 => Ok(ParallelPlan { bucket_bytes }),
+            _ => Err(Error::input("parallel.bucket_mebibytes must be at least 1, and a size that there is")),
+        }
+    }
+
+    pub fn limit(&self) -> Result<Duration> {
+        match u64::try_from(self.time_limit.seconds) {
+            Ok(seconds @ 1..=1_000_000) => Ok(Duration::from_secs(seconds)),
+            _ => Err(Error::input("parallel.time_limit must be a time between 1s and 1000000s, as in 10min")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_be_are_refused_by_name() {
+        assert!(ParallelConfig::default().plan().is_ok() && ParallelConfig::default().limit().is_ok());
+        let of = |text: &str| toml::from_str::<ParallelConfig>(text).unwrap();
+        for text in ["bucket_mebibytes = 0", "bucket_mebibytes = 9223372036854775807"] {
+            let error = of(text).plan().unwrap_err();
+            assert!(error.to_string().starts_with("parallel.bucket_mebibytes"), "{error}");
+        }
+        for text in ["time_limit = '0s'", "time_limit = '100000d'"] {
+            let error = of(text).limit().unwrap_err();
+            assert!(error.to_string().starts_with("parallel.time_limit"), "{error}");
+        }
+    }
+}

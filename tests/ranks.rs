@@ -1,0 +1,88 @@
+//! Several ranks train as one does: the real program.
+
+mod waves;
+
+use std::process::Output;
+
+use serde_json::Value;
+use waves::Place;
+
+fn succeeds(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+/// Both curves have the same lines, and their numbers differ by no more than this share.
+fn assert_close(found: &[Value], expected: &[Value], tolerance: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        for name in ["kind", "step", "epoch", "learning_rate", "truth_probability", "best"] {
+            assert_eq!(found[name], expected[name], "{name} in {found}");
+        }
+        for name in ["loss", "gradient_norm", "score"] {
+            if let (Some(a), Some(b)) = (found[name].as_f64(), expected[name].as_f64()) {
+                assert!((a - b).abs() <= tolerance * b.abs(), "{name}: {a} instead of {b} in {found}");
+            } else {
+                assert_eq!(found[name], expected[name]);
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_train_and_validate_as_one_does_and_go_on_with_another_number() {
+    let place = Place::new();
+    succeeds(&place.train("one", &[]));
+    let expected = place.curve("one");
+    // Float32 in another order, through 60 updates of Adam.
+    let tolerance = 1e-3;
+    for ranks in ["2", "4"] {
+        let text = succeeds(&place.train(ranks, &["--ranks", ranks]));
+        assert!(text.contains(&format!("device: {ranks} x cpu")), "{text}");
+        assert_close(&place.curve(ranks), &expected, tolerance);
+    }
+    // Stopped on two ranks by an epoch's end, continued on four, then on one.
+    let stop = |run: &str, ranks: &str, more: &[&str], lines: usize| {
+        let mut child = place.command(run, &[more, &["--ranks", ranks]].concat()).spawn().unwrap();
+        while place.metrics(run).lines().count() < lines && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    stop("moved", "2", &[], 12);
+    stop("moved", "4", &["--resume"], 30);
+    let text = succeeds(&place.train("moved", &["--resume"]));
+    assert!(text.contains("the number of ranks was 2 and is 1"), "{text}");
+    assert_close(&place.curve("moved"), &expected, tolerance);
+}
+
+#[test]
+fn ranks_stop_together_and_continue_with_the_same_bits() {
+    let place = Place::new();
+    succeeds(&place.train("whole", &["--ranks", "2"]));
+    let child = place.command("stopped", &["--ranks", "2"]).spawn().unwrap();
+    while place.metrics("stopped").lines().count() < 17 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("wxsim train waves.toml --resume --run stopped --ranks 2"), "{text}");
+    succeeds(&place.train("stopped", &["--resume", "--ranks", "2"]));
+    place.assert_same("stopped", "whole");
+}
+
+#[test]
+fn a_batch_that_cannot_be_shared_is_refused_once() {
+    let place = Place::new();
+    let output = place.train("three", &["--ranks", "3"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("3 ranks cannot share a batch of 4 windows equally"), "{text}");
+    assert!(text.contains("error: 3 ranks"), "what all ranks say is said once: {text}");
+    let output = place.train("both", &["--ranks", "2", "--device", "cuda:0"]);
+    assert_eq!(output.status.code(), Some(2));
+}
