@@ -41,4 +41,9 @@ pub trait Stepper {
 
     /// Fields in physical units, of the layout [`output`](Stepper::output); before the first step, exactly the analysis.
     fn observe(&self, inner: &Self::Inner) -> Result<State>;
+
+    /// What who reads the forecast has to know of how it was made so far; mostly nothing.
+    fn remarks(&self, _inner: &Self::Inner) -> Vec<String> {
+        Vec::new()
+    }
 }

@@ -1,12 +1,15 @@
 //! `wxsim forecast`: from analyses in files to forecasts in files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::commands::devices::PreciseDeviceArgs;
 use crate::commands::forecast_files::{self, Wanted};
+use crate::commands::providers::ProviderArgs;
 use crate::commands::run_folder;
 use crate::error::Result;
+use crate::export::Trained;
 use crate::forecast::InitTimes;
+use crate::runner::NetworkStepper;
 use crate::stepper::Stepper;
 use crate::time::LeadTime;
 
@@ -33,14 +36,16 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    device: PreciseDeviceArgs,
+    providers: ProviderArgs,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let inits = InitTimes::parse(&args.init_time)?;
     let config = run_folder::config(&run_folder::folder(&args.model)?)?;
     let lead = args.lead.unwrap_or(config.forecast.lead);
-    let mut network = run_folder::network(&args.model, args.device)?;
+    let trained = Arc::new(Trained::open(&args.model)?);
+    let mut network = NetworkStepper::with_providers(trained, args.providers.candidates()?)?;
+    network.refusals().iter().for_each(|refusal| eprintln!("note: {refusal}"));
     forecast_files::steps_of(lead, network.info().step)?;
 
     let catalogue = run_folder::catalogue(&config, &network.info().layout, &args.init)?;

@@ -123,8 +123,9 @@ impl Sink for Reporting {
         self.files.take(lead, state)
     }
 
-    fn end(&mut self) -> Result<()> {
-        self.files.end()?;
+    fn end(&mut self, remarks: &[String]) -> Result<()> {
+        self.files.end(remarks)?;
+        remarks.iter().for_each(|remark| eprintln!("note: {remark}"));
         self.progress.advance();
         Ok(())
     }

@@ -19,6 +19,7 @@ mod physics_case;
 mod physics_inputs;
 pub mod plot;
 mod progress;
+pub mod providers;
 mod report_page;
 mod run_folder;
 mod score_table;

@@ -109,6 +109,13 @@ impl Trained {
         })
     }
 
+    /// Whether a state has a value wherever there ever is one.
+    pub fn is_whole(&self, state: &State) -> bool {
+        let mask = self.normalizer.mask();
+        let missing = |i: usize| mask.is_some_and(|mask| mask[i] == 0.0);
+        state.values.iter().enumerate().all(|(i, x)| x.is_finite() || missing(i))
+    }
+
     /// `[lat, lon, forcing]` of the step that starts at `from`, in physical units.
     pub fn raw_forcings(&self, from: ValidTime) -> Vec<f32> {
         let units = self.inputs.forcing_units();

@@ -31,6 +31,11 @@ pub fn rollout<'a, S: Stepper>(
 }
 
 impl<S: Stepper> Rollout<'_, S> {
+    /// What who reads the forecast has to know of how it was made so far.
+    pub fn remarks(&self) -> Vec<String> {
+        self.stepper.remarks(&self.inner)
+    }
+
     fn next_state(&mut self) -> Result<State> {
         if self.given > 0 {
             self.stepper.step(&mut self.inner)?;

@@ -18,8 +18,8 @@ pub trait Sink {
     /// The state at a lead; lead 0, the analysis, comes first.
     fn take(&mut self, lead: LeadTime, state: &State) -> Result<()>;
 
-    /// The forecast is whole.
-    fn end(&mut self) -> Result<()>;
+    /// The forecast is whole; `remarks` say what was special about how it was made.
+    fn end(&mut self, remarks: &[String]) -> Result<()>;
 }
 
 /// Makes the forecast of every initial time and hands its states to the sink; `analyses` gives the input frames of an
@@ -35,13 +35,13 @@ pub fn forecast_all<S: Stepper>(
         let doing = |error: Error| error.context(format!("the forecast from {init} failed"));
         let frames = analyses(init).map_err(doing)?;
         let step = stepper.info().step;
-        let states = rollout(stepper, &frames, steps).map_err(doing)?;
+        let mut states = rollout(stepper, &frames, steps).map_err(doing)?;
         // Not before: what cannot start leaves nothing behind, no empty folder either.
         sink.begin(init)?;
-        for (n, state) in states.enumerate() {
+        for (n, state) in states.by_ref().enumerate() {
             sink.take(step.times(n), &state.map_err(doing)?)?;
         }
-        sink.end()?;
+        sink.end(&states.remarks())?;
     }
     Ok(())
 }
@@ -81,8 +81,11 @@ impl Sink for FileSink {
         }
     }
 
-    fn end(&mut self) -> Result<()> {
-        if let Some(file) = self.current.take() {
+    fn end(&mut self, remarks: &[String]) -> Result<()> {
+        if let Some(mut file) = self.current.take() {
+            if !remarks.is_empty() {
+                file.comment(&remarks.join("; "))?;
+            }
             self.written.push(file.finish()?);
         }
         Ok(())
@@ -109,7 +112,7 @@ mod tests {
             Ok(())
         }
 
-        fn end(&mut self) -> Result<()> {
+        fn end(&mut self, _remarks: &[String]) -> Result<()> {
             self.0.push("whole".into());
             Ok(())
         }

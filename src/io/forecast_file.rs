@@ -129,6 +129,15 @@ impl ForecastFile {
         Ok(())
     }
 
+    /// Says something about how the forecast was made, in the attribute `comment`.
+    pub fn comment(&mut self, text: &str) -> Result<()> {
+        let target = self.pending.target().display();
+        self.file.add_attribute("comment", text).map_err(|error| {
+            Error::run(format!("cannot write a comment into {target}")).caused_by(error).hint(FULL)
+        })?;
+        Ok(())
+    }
+
     /// Gives the whole file its name and returns it.
     pub fn finish(self) -> Result<PathBuf> {
         let target = self.pending.target().to_owned();

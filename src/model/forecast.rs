@@ -1,7 +1,16 @@
 //! One step after another, in memory that does not grow with the lead time.
 
-use super::network::{Network, Purpose};
+use std::ops::Range;
+
+use super::network::{Layer, Network, Purpose};
 use crate::device::{Above, Device, Real, Slot, Write};
+
+/// What a layer carries from one step to the next, `[batch, row, column, hidden]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory<T> {
+    pub h: Vec<T>,
+    pub c: Vec<T>,
+}
 
 impl<T: Real> Network<T> {
     /// Forcings of the step to come, `[batch, rows, columns, F]`: to be written before each [`step`](Self::step).
@@ -46,8 +55,7 @@ impl<T: Real> Network<T> {
     }
 
     fn advance_state(&self, device: &mut dyn Device<T>) {
-        // Where the last analysis that was passed over left its h.
-        let now = self.architecture.input_frames.saturating_sub(2);
+        let now = self.now();
         let fed = self.scratch.fed.at(0);
         device.copy(self.slots.predictions, fed);
         for l in 0..self.layers.len() {
@@ -62,5 +70,56 @@ impl<T: Real> Network<T> {
             self.finish(device, l, now, Some(self.cell_state(l, now)), above);
         }
         self.predict(device, 0, fed);
+    }
+
+    /// Where the last analysis that was passed over left its h, and each step leaves it.
+    fn now(&self) -> usize {
+        self.architecture.input_frames.saturating_sub(2)
+    }
+
+    /// What the layers carry to the next step. With the state in [`predictions`](super::Slots::predictions) it is all that
+    /// the next step depends on.
+    pub fn memories(&self, device: &dyn Device<T>) -> Vec<Memory<T>> {
+        let read = |slot: Slot| {
+            let mut values = vec![T::default(); slot.len()];
+            device.download(slot, &mut values);
+            values
+        };
+        let of = |(l, layer): (usize, &Layer)| {
+            let padded = read(layer.h.at(self.now()));
+            let mut h = Vec::with_capacity(self.cell_state(l, 0).len());
+            self.inner_rows(layer).for_each(|row| h.extend_from_slice(&padded[row]));
+            Memory { h, c: read(self.cell_state(l, 0)) }
+        };
+        self.layers.iter().enumerate().map(of).collect()
+    }
+
+    /// The inverse: the next step goes on from `state`, normalised fields, and what the layers carried there.
+    pub fn remember(&self, device: &mut dyn Device<T>, state: &[T], memories: &[Memory<T>]) {
+        device.upload(self.slots.predictions, state);
+        for ((l, layer), memory) in self.layers.iter().enumerate().zip(memories) {
+            let slot = layer.h.at(self.now());
+            let mut padded = vec![T::default(); slot.len()];
+            let width = layer.input.columns * layer.hidden;
+            self.inner_rows(layer)
+                .zip(memory.h.chunks_exact(width))
+                .for_each(|(row, h)| padded[row].copy_from_slice(h));
+            device.upload(slot, &padded);
+            device.halo_fill(&layer.h_map, slot);
+            device.upload(self.cell_state(l, 0), &memory.c);
+        }
+    }
+
+    /// Where in a layer's h the rows of its interior stand.
+    fn inner_rows(&self, layer: &Layer) -> impl Iterator<Item = Range<usize>> + use<T> {
+        let (halo, rows, columns, hidden) =
+            (self.architecture.halo(), layer.input.rows, layer.input.columns, layer.hidden);
+        let padded = columns + 2 * halo;
+        let images = layer.input.images;
+        (0..images * rows).map(move |row| {
+            let padded_row = row / rows * (rows + 2 * halo) + row % rows + halo;
+            let start = (padded_row * padded + halo) * hidden;
+            start..start + columns * hidden
+        })
     }
 }

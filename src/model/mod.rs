@@ -21,5 +21,6 @@ mod random;
 mod training;
 
 pub use architecture::{Architecture, GATES, Geometry, UNIT_BLOCK, gate_channel};
+pub use forecast::Memory;
 pub use network::{LAYER_NORM_EPSILON, Network, Purpose, Slots};
 pub use parameters::Parameter;

@@ -1,22 +1,31 @@
-//! The network of a run folder on a device, in physical units.
+//! The network of a run folder in physical units, computed by a chain of providers: when one breaks, the next goes on.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::device::{ArenaPlan, Device};
-use crate::error::{Error, Result};
+use super::native::Native;
+use super::provider::{Candidate, Kept, Provider};
+use crate::device::Device;
+use crate::error::{Error, Kind, Result, chain};
 use crate::export::Trained;
 use crate::field::State;
 use crate::grid::Orientation;
-use crate::model::{Network, Purpose};
 use crate::stepper::{Stepper, StepperInfo};
+use crate::time::ValidTime;
 
-/// Forecasts with the averaged weights of a checkpoint. It forecasts from one initial time at a time: the recurrent state
-/// lives on the device.
+/// Steps between two copies of the recurrent state, where another provider could go on from them.
+pub const KEEP_EVERY: usize = 4;
+
+/// Forecasts with the averaged weights of a checkpoint, from one initial time at a time. A provider that breaks is given
+/// up, its state with it; the next one goes on from the last copy and computes again what was already given.
 pub struct NetworkStepper {
-    device: Box<dyn Device<f32>>,
-    network: Network<f32>,
     trained: Arc<Trained>,
+    /// Absent only while the next one is opened.
+    current: Option<Box<dyn Provider>>,
+    rest: VecDeque<Candidate>,
+    /// Those that did not open, and why.
+    refusals: Vec<String>,
     /// Counts forecasts, so that one which is no longer on the device is noticed.
     started: u64,
 }
@@ -25,30 +34,35 @@ pub struct NetworkStepper {
 pub struct Forecast {
     /// Which one of its stepper's.
     number: u64,
-    /// Steps done.
+    /// Steps given.
     steps: usize,
-    analysis: State,
+    /// Steps that the current provider has done; `None` when it has not heard of this forecast.
+    done: Option<usize>,
+    analyses: Vec<State>,
+    state: State,
+    /// The last copy, and after how many steps it was taken.
+    kept: Option<(usize, Kept)>,
+    remarks: Vec<String>,
 }
 
 impl NetworkStepper {
-    /// Opens a run folder (its best checkpoint) or a checkpoint folder.
+    /// Opens a run folder (its best checkpoint) or a checkpoint folder, for one device.
     pub fn open(path: &Path, device: Box<dyn Device<f32>>) -> Result<Self> {
         Self::of(Arc::new(Trained::open(path)?), device)
     }
 
-    pub fn of(trained: Arc<Trained>, mut device: Box<dyn Device<f32>>) -> Result<Self> {
-        let mut arena = ArenaPlan::default();
-        let Trained { architecture, geometry, .. } = &*trained;
-        let network = Network::plan(&mut arena, architecture, geometry, 1, 1, Purpose::Forecast)?;
-        device.allocate(&arena)?;
-        network.prepare(&mut *device);
-        device.upload(network.slots().statics, trained.inputs.statics());
-        device.upload(network.slots().tendency_scale, &trained.normalizer.tendency_scale());
-        for parameter in network.parameters() {
-            let values = trained.weight(&parameter.name, &parameter.shape)?;
-            parameter.write(&mut *device, parameter.slot, values);
-        }
-        Ok(Self { device, network, trained, started: 0 })
+    pub fn of(trained: Arc<Trained>, device: Box<dyn Device<f32>>) -> Result<Self> {
+        let native: Box<dyn Provider> = Box::new(Native::new(trained.clone(), device)?);
+        let rest = VecDeque::new();
+        Ok(Self { trained, current: Some(native), rest, refusals: Vec::new(), started: 0 })
+    }
+
+    /// The first of the candidates that opens computes; the others stand by.
+    pub fn with_providers(trained: Arc<Trained>, candidates: Vec<Candidate>) -> Result<Self> {
+        let mut stepper =
+            Self { trained, current: None, rest: candidates.into(), refusals: Vec::new(), started: 0 };
+        stepper.open_next()?;
+        Ok(stepper)
     }
 
     /// How the training data lay in their files.
@@ -58,7 +72,93 @@ impl NetworkStepper {
 
     /// What it runs on.
     pub fn device(&self) -> String {
-        self.device.describe()
+        self.current.as_ref().map_or_else(|| "nothing".into(), |provider| provider.describe())
+    }
+
+    /// A sentence for each provider that did not open.
+    pub fn refusals(&self) -> &[String] {
+        &self.refusals
+    }
+
+    /// Opens the next candidate that opens.
+    fn open_next(&mut self) -> Result<()> {
+        // The old one goes first: the next may need its memory.
+        self.current = None;
+        let mut last = Error::run("there is nothing left to compute the network with");
+        while let Some(Candidate { name, open }) = self.rest.pop_front() {
+            match open(self.trained.clone()) {
+                Ok(provider) => {
+                    self.current = Some(provider);
+                    return Ok(());
+                }
+                // What was asked for is wrong, and no other provider will make it right.
+                Err(error) if self.rest.is_empty() => last = error,
+                Err(error) => {
+                    let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
+                    self.refusals.push(format!("{name} does not open: {}{advice}", chain(&error)));
+                }
+            }
+        }
+        Err(last)
+    }
+
+    fn provider(&mut self) -> Result<&mut dyn Provider> {
+        match &mut self.current {
+            Some(provider) => Ok(&mut **provider),
+            None => Err(Error::run("every provider of this network is broken")),
+        }
+    }
+
+    /// Lets the next provider take over from one that failed; the failure comes back where there is none, or where
+    /// nothing is broken.
+    fn take_over(&mut self, forecast: &mut Forecast, failure: Error) -> Result<()> {
+        if failure.kind() != Kind::Run || self.rest.is_empty() {
+            return Err(failure);
+        }
+        let old = self.device();
+        forecast.done = None;
+        self.open_next().map_err(|error| error.context(format!("{old} failed ({})", chain(&failure))))?;
+        let lead = self.trained.info.step.times(forecast.steps + 1);
+        forecast.remarks.push(format!(
+            "computed by {} from a lead of {lead} on, because {old} failed: {}",
+            self.device(),
+            chain(&failure)
+        ));
+        Ok(())
+    }
+
+    /// Does what the current provider has not done of the first `steps` steps.
+    fn reach(&mut self, forecast: &mut Forecast, steps: usize) -> Result<State> {
+        let (analysis, step) = (forecast.analysis(), self.trained.info.step);
+        let at = |steps: usize| analysis.after(step.times(steps));
+        let provider = self.provider()?;
+        let mut done = match (forecast.done, &forecast.kept) {
+            (Some(done), _) => done,
+            (None, Some((kept_after, kept))) => {
+                provider.resume(kept, at(*kept_after))?;
+                *kept_after
+            }
+            (None, None) => {
+                provider.start(&forecast.analyses)?;
+                0
+            }
+        };
+        while done < steps {
+            provider.step(at(done))?;
+            done += 1;
+        }
+        forecast.done = Some(done);
+        provider.state(at(steps))
+    }
+
+    /// A copy of the recurrent state, where anybody could need it.
+    fn keep(&mut self, forecast: &mut Forecast) -> Result<()> {
+        if self.rest.is_empty() || !forecast.steps.is_multiple_of(KEEP_EVERY) {
+            return Ok(());
+        }
+        let valid = forecast.state.valid;
+        forecast.kept = Some((forecast.steps, self.provider()?.keep(valid)?));
+        Ok(())
     }
 
     /// Refuses a forecast that another one has replaced on the device.
@@ -67,6 +167,12 @@ impl NetworkStepper {
             return Err(Error::run("another forecast has been started on this network since"));
         }
         Ok(())
+    }
+}
+
+impl Forecast {
+    fn analysis(&self) -> ValidTime {
+        self.analyses[self.analyses.len() - 1].valid
     }
 }
 
@@ -80,57 +186,54 @@ impl Stepper for NetworkStepper {
     fn start(&mut self, analyses: &[State]) -> Result<Forecast> {
         self.trained.check(analyses)?;
         let analysis = analyses.last().ok_or_else(|| Error::input("a forecast needs an analysis"))?;
-        let slots = *self.network.slots();
-        let frame = slots.frames.len() / analyses.len();
-        let forcing = slots.forcings.len() / analyses.len();
-        let (mut values, mut forcings) = (vec![0.0; frame], vec![0.0; forcing]);
-        for (index, state) in analyses.iter().enumerate() {
-            self.trained.normalizer.normalize(state, &mut values)?;
-            if let Some(position) = values.iter().position(|value| !value.is_finite()) {
-                let quantity =
-                    &self.trained.info.layout.quantities[position % self.trained.info.layout.channels()];
-                return Err(Error::input(format!("{quantity} at {} has missing values", state.valid))
-                    .hint("a forecast needs whole analyses; choose another initial time"));
-            }
-            self.trained.inputs.forcings(state.valid, self.trained.info.step, &mut forcings);
-            self.device.upload(slots.frames.part(index * frame, frame), &values);
-            self.device.upload(slots.forcings.part(index * forcing, forcing), &forcings);
-        }
-        self.network.warm_up(&mut *self.device);
         self.started += 1;
-        Ok(Forecast { number: self.started, steps: 0, analysis: analysis.clone() })
+        let mut forecast = Forecast {
+            number: self.started,
+            steps: 0,
+            done: None,
+            analyses: analyses.to_vec(),
+            state: analysis.clone(),
+            kept: None,
+            remarks: Vec::new(),
+        };
+        while let Err(failure) = self.provider().and_then(|provider| provider.start(analyses)) {
+            self.take_over(&mut forecast, failure)?;
+        }
+        forecast.done = Some(0);
+        Ok(forecast)
     }
 
     fn step(&mut self, forecast: &mut Forecast) -> Result<()> {
         self.current(forecast)?;
-        let from = forecast.analysis.valid.after(self.trained.info.step.times(forecast.steps));
-        let slot = self.network.step_forcings();
-        let mut forcings = vec![0.0; slot.len()];
-        self.trained.inputs.forcings(from, self.trained.info.step, &mut forcings);
-        self.device.upload(slot, &forcings);
-        self.network.step(&mut *self.device);
-        forecast.steps += 1;
-        Ok(())
+        let steps = forecast.steps + 1;
+        let state = loop {
+            match self.reach(forecast, steps) {
+                Ok(state) => break state,
+                Err(failure) => self.take_over(forecast, failure)?,
+            }
+        };
+        // Another provider would find the same.
+        if !self.trained.is_whole(&state) {
+            return Err(Error::run(format!(
+                "the forecast from {} is not finite after {}",
+                forecast.analysis(),
+                self.trained.info.step.times(steps)
+            ))
+            .hint("train longer rollouts, or forecast fewer steps"));
+        }
+        (forecast.steps, forecast.state) = (steps, state);
+        match self.keep(forecast) {
+            Ok(()) => Ok(()),
+            Err(failure) => self.take_over(forecast, failure),
+        }
     }
 
     fn observe(&self, forecast: &Forecast) -> Result<State> {
         self.current(forecast)?;
-        if forecast.steps == 0 {
-            return Ok(forecast.analysis.clone());
-        }
-        let slot = self.network.slots().predictions;
-        let mut values = vec![0.0; slot.len()];
-        self.device.download(slot, &mut values);
-        self.device.finish()?;
-        let valid = forecast.analysis.valid.after(self.trained.info.step.times(forecast.steps));
-        if values.iter().any(|value| !value.is_finite()) {
-            return Err(Error::run(format!(
-                "the forecast from {} is not finite after {}",
-                forecast.analysis.valid,
-                self.trained.info.step.times(forecast.steps)
-            ))
-            .hint("train longer rollouts, or forecast fewer steps"));
-        }
-        self.trained.normalizer.unnormalize(&values, valid)
+        Ok(forecast.state.clone())
+    }
+
+    fn remarks(&self, forecast: &Forecast) -> Vec<String> {
+        forecast.remarks.clone()
     }
 }

@@ -1,0 +1,94 @@
+//! wxsim's own network, on a processor or a GPU.
+
+use std::sync::Arc;
+
+use super::provider::{Kept, Provider};
+use crate::device::{ArenaPlan, Device};
+use crate::error::{Error, Result};
+use crate::export::Trained;
+use crate::field::State;
+use crate::model::{Network, Purpose};
+use crate::time::ValidTime;
+
+/// The recurrent state lives on the device.
+pub struct Native {
+    device: Box<dyn Device<f32>>,
+    network: Network<f32>,
+    trained: Arc<Trained>,
+}
+
+impl Native {
+    pub fn new(trained: Arc<Trained>, mut device: Box<dyn Device<f32>>) -> Result<Self> {
+        let mut arena = ArenaPlan::default();
+        let Trained { architecture, geometry, .. } = &*trained;
+        let network = Network::plan(&mut arena, architecture, geometry, 1, 1, Purpose::Forecast)?;
+        device.allocate(&arena)?;
+        network.prepare(&mut *device);
+        device.upload(network.slots().statics, trained.inputs.statics());
+        device.upload(network.slots().tendency_scale, &trained.normalizer.tendency_scale());
+        for parameter in network.parameters() {
+            let values = trained.weight(&parameter.name, &parameter.shape)?;
+            parameter.write(&mut *device, parameter.slot, values);
+        }
+        Ok(Self { device, network, trained })
+    }
+
+    /// Normalised fields after the last step, which is waited for.
+    fn fields(&self) -> Result<Vec<f32>> {
+        let slot = self.network.slots().predictions;
+        let mut values = vec![0.0; slot.len()];
+        self.device.download(slot, &mut values);
+        self.device.finish()?;
+        Ok(values)
+    }
+}
+
+impl Provider for Native {
+    fn describe(&self) -> String {
+        self.device.describe()
+    }
+
+    fn start(&mut self, analyses: &[State]) -> Result<()> {
+        let Trained { normalizer, inputs, info, .. } = &*self.trained;
+        let slots = *self.network.slots();
+        let frame = slots.frames.len() / analyses.len();
+        let forcing = slots.forcings.len() / analyses.len();
+        let (mut values, mut forcings) = (vec![0.0; frame], vec![0.0; forcing]);
+        for (index, state) in analyses.iter().enumerate() {
+            normalizer.normalize(state, &mut values)?;
+            if let Some(position) = values.iter().position(|value| !value.is_finite()) {
+                let quantity = &info.layout.quantities[position % info.layout.channels()];
+                return Err(Error::input(format!("{quantity} at {} has missing values", state.valid))
+                    .hint("a forecast needs whole analyses; choose another initial time"));
+            }
+            inputs.forcings(state.valid, info.step, &mut forcings);
+            self.device.upload(slots.frames.part(index * frame, frame), &values);
+            self.device.upload(slots.forcings.part(index * forcing, forcing), &forcings);
+        }
+        self.network.warm_up(&mut *self.device);
+        Ok(())
+    }
+
+    fn step(&mut self, from: ValidTime) -> Result<()> {
+        let slot = self.network.step_forcings();
+        let mut forcings = vec![0.0; slot.len()];
+        self.trained.inputs.forcings(from, self.trained.info.step, &mut forcings);
+        self.device.upload(slot, &forcings);
+        self.network.step(&mut *self.device);
+        Ok(())
+    }
+
+    fn state(&mut self, valid: ValidTime) -> Result<State> {
+        self.trained.normalizer.unnormalize(&self.fields()?, valid)
+    }
+
+    fn keep(&mut self, _valid: ValidTime) -> Result<Kept> {
+        let memories = self.network.memories(&*self.device);
+        Ok(Kept { fields: self.fields()?, memories })
+    }
+
+    fn resume(&mut self, kept: &Kept, _valid: ValidTime) -> Result<()> {
+        self.network.remember(&mut *self.device, &kept.fields, &kept.memories);
+        self.device.finish()
+    }
+}
