@@ -42,9 +42,14 @@ __device__ __forceinline__ void store(real* to, real x) { *to = x; }
 #if defined(ACT_BF16) || defined(ACT_FP16)
 __device__ __forceinline__ real load(real x) { return x; }
 __device__ __forceinline__ void store(act* to, real x) { *to = narrow(x); }
-// What is rounded to 8 or 11 bits anyway need not be exact to 24.
-__device__ __forceinline__ real sigmoid(real x) { return __fdividef(1.f, 1.f + __expf(-x)); }
-__device__ __forceinline__ real hyperbolic(real x) { return __fdividef(2.f, 1.f + __expf(-2.f * x)) - 1.f; }
+// What is rounded to 8 or 11 bits anyway need not be exact to 24: errors of some 2^-22.
+__device__ __forceinline__ real sigmoid(real x) {
+  float e, y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.f + e));
+  return y;
+}
+__device__ __forceinline__ real hyperbolic(real x) { return 2.f * sigmoid(2.f * x) - 1.f; }
 #else
 __device__ __forceinline__ real sigmoid(real x) { return real(1) / (real(1) + exp(-x)); }
 __device__ __forceinline__ real hyperbolic(real x) { return tanh(x); }
@@ -90,6 +95,29 @@ __device__ __forceinline__ void write(T* to, const lanes<U>& x) {
 #pragma unroll
   for (int u = 0; u < U; ++u) store(&p.v[u], x.v[u]);
   *(packed<T, U>*)to = p;
+}
+
+// U numbers of a row of `count`, from the `first` on: zero beyond its end. `whole` says that U divides all of them and
+// where the row stands.
+template <int U, typename T>
+__device__ __forceinline__ lanes<U> read_some(const T* row, u32 first, u32 count, int whole) {
+  if (whole) return read<U>(row + first);
+  lanes<U> x;
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    if (first + u < count) x.v[u] = load(row[first + u]);
+  }
+  return x;
+}
+
+// And back: none beyond its end.
+template <int U, typename T>
+__device__ __forceinline__ void write_some(T* row, u32 first, u32 count, int whole, const lanes<U>& x) {
+  if (whole) return write<U>(row + first, x);
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    if (first + u < count) store(row + first + u, x.v[u]);
+  }
 }
 
 // A halo cell: `from` is NONE where it holds 0; `turned` says that odd channels change sign.

@@ -11,14 +11,16 @@ use crate::error::Result;
 const BLOCK: usize = 16;
 
 /// Units of a thread in the wide kernels.
-const FORWARD_UNITS: usize = 8;
-const BACKWARD_UNITS: usize = 4;
+const UNITS: usize = 4;
 
-/// The most blocks of the backward pass: two on each multiprocessor of the largest cards.
-const MOST_SHARES: usize = 264;
+/// Threads of a block.
+const THREADS: usize = 128;
 
-/// Points that a block goes through at least, in the backward pass.
-const SHARE: usize = 16;
+/// The most blocks of a pass, and how often each thread works at least: fixed, so that the order of the backward pass's
+/// sums does not depend on the card.
+const MOST_FORWARD: usize = 4096;
+const MOST_BACKWARD: usize = 660;
+const ROUNDS: usize = 4;
 
 pub(super) fn forward<T: Real>(
     cuda: &Cuda<T>,
@@ -38,25 +40,26 @@ pub(super) fn forward<T: Real>(
     if let Some(above) = above {
         assert_eq!(up.len(), padded(cell, above.halo), "what reads h, with its halo");
     }
-    let (kernel, units) =
-        if is_wide::<T>(cell) { ("cell_forward_wide", FORWARD_UNITS) } else { ("cell_forward", 1) };
+    let (kernel, units) = if is_wide::<T>(cell) { ("cell_forward_wide", UNITS) } else { ("cell_forward", 1) };
     let made = halo::copies_made(cuda, map, h)?;
     let [copies, firsts] = made.unwrap_or_default();
-    let n = points * cell.hidden / units;
-    let launch =
-        cuda.kernel(kernel).slot(cell.gates).slot(cell.bias).maybe(cell.peepholes).maybe(cell.c_before);
-    let launch = launch
-        .slot(cell.c)
-        .slot(h)
-        .slot(up)
-        .slot(factors)
-        .address(copies)
-        .address(firsts)
-        .int(cell.rows)
-        .int(cell.columns);
-    let launch = launch.int(cell.hidden).int(cell.halo).int(above.map_or(0, |above| above.halo));
-    let launch = launch.int(usize::from(cell.keeps_gates));
-    launch.int(n).run(Grid::over(n))?;
+    for block in blocks(cell, units) {
+        let (shares, share) = sums::shares(points, MOST_FORWARD, block.lanes);
+        let launch =
+            cuda.kernel(kernel).slot(cell.gates).slot(cell.bias).maybe(cell.peepholes).maybe(cell.c_before);
+        let launch = launch
+            .slot(cell.c)
+            .slot(h)
+            .slot(up)
+            .slot(factors)
+            .address(copies)
+            .address(firsts)
+            .int(cell.rows)
+            .int(cell.columns);
+        let launch = launch.int(cell.hidden).int(cell.halo).int(above.map_or(0, |above| above.halo));
+        let launch = launch.int(usize::from(cell.keeps_gates));
+        launch.int(block.first_unit).int(points).int(share).run(block.grid(shares))?;
+    }
     // Where channels differ, one kernel cannot do both.
     if made.is_none() { halo::fill(cuda, map, h) } else { Ok(()) }
 }
@@ -85,9 +88,13 @@ pub(super) fn backward<T: Real>(
         assert_eq!(up.len(), padded(cell, above.halo), "the gradient of what reads h");
     }
     let hidden = cell.hidden;
-    let (kernel, units) =
-        if is_wide::<T>(cell) { ("cell_backward_wide", BACKWARD_UNITS) } else { ("cell_backward", 1) };
-    let (shares, share) = sums::shares(points, MOST_SHARES, SHARE);
+    let (kernel, units) = match (is_wide::<T>(cell), cell.peepholes) {
+        (false, _) => ("cell_backward", 1),
+        (true, None) => ("cell_backward_wide", UNITS),
+        (true, Some(_)) => ("cell_backward_wide_peepholes", UNITS),
+    };
+    let lanes = blocks(cell, units).map(|block| block.lanes).max().unwrap_or(1);
+    let (shares, share) = sums::shares(points, MOST_BACKWARD, ROUNDS * lanes);
     let made = match gradients.h {
         Some(h) => halo::copies_made(cuda, map, h)?,
         None => None,
@@ -97,10 +104,7 @@ pub(super) fn backward<T: Real>(
     }
     let [copies, firsts] = made.unwrap_or_default();
     let parts = cuda.scratch(shares * 7 * hidden * size_of::<T>())?;
-    // A block holds all units of a point if it can, and as many points at once as there is room for.
-    for first_unit in (0..hidden).step_by(Grid::THREADS * units) {
-        let groups = (hidden - first_unit).div_ceil(units).min(Grid::THREADS);
-        let threads = groups * (Grid::THREADS / groups);
+    for block in blocks(cell, units) {
         let launch =
             cuda.kernel(kernel).slot(cell.gates).maybe(cell.peepholes).maybe(cell.c_before).slot(cell.c);
         let launch = launch
@@ -112,12 +116,9 @@ pub(super) fn backward<T: Real>(
             .slot(gradients.c)
             .address(parts);
         let launch = launch.int(cell.rows).int(cell.columns).int(hidden).int(cell.halo);
-        let launch = launch.int(above.map_or(0, |above| above.halo)).int(first_unit).int(points).int(share);
-        launch.run(Grid {
-            threads: threads as u32,
-            shared: (threads * units * size_of::<T>()) as u32,
-            ..Grid::blocks(shares)
-        })?;
+        let launch = launch.int(above.map_or(0, |above| above.halo)).int(block.first_unit);
+        let shared = block.threads * units * size_of::<T>();
+        launch.int(points).int(share).run(block.grid(shares).shared(shared))?;
     }
     sums::add_shares(cuda, parts, gradients.bias, 7 * hidden, shares)?;
     if let Some(peepholes) = gradients.peepholes {
@@ -125,6 +126,30 @@ pub(super) fn backward<T: Real>(
         sums::add_shares(cuda, parts, peepholes, 7 * hidden, shares)?;
     }
     Ok(())
+}
+
+/// Blocks that make neighbouring units of all points.
+struct Block {
+    first_unit: usize,
+    threads: usize,
+    /// Points that it makes at once.
+    lanes: usize,
+}
+
+impl Block {
+    fn grid(&self, blocks: usize) -> Grid {
+        Grid { threads: self.threads as u32, ..Grid::blocks(blocks) }
+    }
+}
+
+/// A block holds all units of a point if it can, and as many points at once as there is room for.
+fn blocks(cell: &Cell, units: usize) -> impl Iterator<Item = Block> {
+    let hidden = cell.hidden;
+    (0..hidden).step_by(THREADS * units).map(move |first_unit| {
+        let groups = (hidden - first_unit).div_ceil(units).min(THREADS);
+        let lanes = THREADS / groups;
+        Block { first_unit, threads: groups * lanes, lanes }
+    })
 }
 
 /// Whether threads can take several units: whole blocks of them, in single precision.
