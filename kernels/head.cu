@@ -5,85 +5,142 @@
 // operations:
 // hot: head_forward head_input_gradient head_weight_gradient
 //
-// w is [inputs, outputs]. Outputs are made FEW at a time.
+// w is [inputs, outputs]. A thread makes FEW outputs of FEW points, 8 inputs of FEW points, or 8 x FEW weights; `whole`
+// says that FEW divides the outputs.
 
-#define FEW 8
+#define FEW 4
 
-// A thread a point; blockIdx.y counts its outputs by FEW. Whole vectors of inputs.
-extern "C" __global__ void __launch_bounds__(256)
-    head_forward(const act* x, const real* w, real* y, int inputs, int outputs, int add, i64 points) {
-  extern __shared__ __align__(16) real weights[];  // [inputs, FEW]
-  int first = blockIdx.y * FEW;
-  for (int k = threadIdx.x; k < inputs * FEW; k += 256) {
-    int o = first + k % FEW;
-    weights[k] = o < outputs ? w[(k / FEW) * outputs + o] : real(0);
-  }
+// Rows of shared weights are zero beyond the outputs.
+__device__ __forceinline__ int vectors_of(int outputs) { return (outputs + FEW - 1) / FEW; }
+
+extern "C" __global__ void __launch_bounds__(256, 3)
+    head_forward(const act* x, const real* w, real* y, int inputs, int outputs, int add, int whole, i64 points) {
+  extern __shared__ __align__(16) real weights[];  // [inputs, vectors * FEW]
+  int vectors = vectors_of(outputs), wide = vectors * FEW;
+  for (int k = threadIdx.x; k < inputs * wide; k += 256)
+    weights[k] = k % wide < outputs ? w[k / wide * outputs + k % wide] : real(0);
   __syncthreads();
-  i64 point = thread_index();
+  i64 i = thread_index(), point = i / vectors * FEW;
+  int first = (int)(i % vectors) * FEW;
   if (point >= points) return;
-  real sum[FEW] = {};
+  int count = (int)(points - point < FEW ? points - point : FEW);
   const act* from = x + point * inputs;
+  lanes<FEW> sum[FEW];
   for (int c = 0; c < inputs; c += 8) {
-    lanes<8> values = read<8>(from + c);
+    lanes<8> values[FEW];
+#pragma unroll
+    for (int p = 0; p < FEW; ++p) values[p] = read<8>(from + min(p, count - 1) * inputs + c);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      lanes<FEW> row = read<FEW>(weights + (c + k) * FEW);
+      lanes<FEW> row = read<FEW>(weights + (c + k) * wide + first);
 #pragma unroll
-      for (int o = 0; o < FEW; ++o) sum[o] += values.v[k] * row.v[o];
+      for (int p = 0; p < FEW; ++p)
+#pragma unroll
+        for (int o = 0; o < FEW; ++o) sum[p].v[o] += values[p].v[k] * row.v[o];
     }
   }
 #pragma unroll
-  for (int o = 0; o < FEW; ++o) {
-    if (first + o < outputs) {
-      real* to = y + point * outputs + first + o;
-      *to = add ? *to + sum[o] : sum[o];
-    }
+  for (int p = 0; p < FEW; ++p) {
+    if (p >= count) return;
+    real* to = y + (point + p) * outputs;
+    if (add) sum[p] += read_some<FEW>(to, first, outputs, whole);
+    write_some<FEW>(to, first, outputs, whole, sum[p]);
   }
 }
 
-// A thread 8 inputs of a point.
-extern "C" __global__ void __launch_bounds__(256)
-    head_input_gradient(const real* dy, const real* w, act* dx, int inputs, int outputs, i64 n) {
-  extern __shared__ __align__(16) real weights[];  // [outputs, inputs]
-  for (int k = threadIdx.x; k < inputs * outputs; k += 256) weights[k % outputs * inputs + k / outputs] = w[k];
+extern "C" __global__ void __launch_bounds__(256, 2)
+    head_input_gradient(const real* dy, const real* w, act* dx, int inputs, int outputs, int whole, i64 points) {
+  // [vectors * FEW, 2, inputs / 2]: the lower halves of all vectors of 8 inputs, then the upper ones.
+  extern __shared__ __align__(16) real weights[];
+  int wide = vectors_of(outputs) * FEW, half = inputs / 2;
+  for (int k = threadIdx.x; k < inputs * wide; k += 256) {
+    int c = k / wide, o = k % wide;
+    weights[o * inputs + c / 4 % 2 * half + c / 8 * 4 + c % 4] = o < outputs ? w[c * outputs + o] : real(0);
+  }
   __syncthreads();
-  i64 i = thread_index();
-  if (i >= n) return;
-  int vectors = inputs / 8, c = (int)(i % vectors) * 8;
-  const real* from = dy + i / vectors * outputs;
-  lanes<8> sum;
-  for (int o = 0; o < outputs; ++o) {
-    real d = from[o];
-    lanes<8> column = read<8>(weights + o * inputs + c);
+  int vectors = inputs / 8;
+  i64 i = thread_index(), point = i / vectors * FEW;
+  int vector = (int)(i % vectors);
+  if (point >= points) return;
+  int count = (int)(points - point < FEW ? points - point : FEW);
+  const real* from = dy + point * outputs;
+  lanes<4> low[FEW], high[FEW];
+  for (int first = 0; first < outputs; first += FEW) {
+    lanes<FEW> d[FEW];
 #pragma unroll
-    for (int k = 0; k < 8; ++k) sum.v[k] += d * column.v[k];
+    for (int p = 0; p < FEW; ++p) d[p] = read_some<FEW>(from + min(p, count - 1) * outputs, first, outputs, whole);
+#pragma unroll
+    for (int o = 0; o < FEW; ++o) {
+      const real* row = weights + (first + o) * inputs + vector * 4;
+      lanes<4> below = read<4>(row), above = read<4>(row + half);
+#pragma unroll
+      for (int p = 0; p < FEW; ++p)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          low[p].v[k] += d[p].v[o] * below.v[k];
+          high[p].v[k] += d[p].v[o] * above.v[k];
+        }
+    }
   }
-  write<8>(dx + i / vectors * inputs + c, sum);
+#pragma unroll
+  for (int p = 0; p < FEW; ++p) {
+    if (p >= count) return;
+    lanes<8> sum;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      sum.v[k] = low[p].v[k];
+      sum.v[k + 4] = high[p].v[k];
+    }
+    write<8>(dx + (point + p) * inputs + vector * 8, sum);
+  }
 }
 
-// parts[block, input, output] = sum over the block's points of x dy. A thread an input and FEW outputs (which, blockIdx.y
-// says) of every `lanes`-th point.
-extern "C" __global__ void __launch_bounds__(256)
-    head_weight_gradient(const act* x, const real* dy, real* parts, int inputs, int outputs, i64 points, i64 share) {
-  __shared__ real sums[256][FEW + 1];
-  int c = threadIdx.x % inputs, lane = threadIdx.x / inputs, of = blockDim.x / inputs, first = blockIdx.y * FEW;
-  int few = min(FEW, outputs - first);
+// Adds x dy of the points from, from + of, .. up to `end`, 4 at a time so that as many are on their way from memory.
+template <bool WHOLE>
+__device__ __forceinline__ void add_products(lanes<8> (&sum)[FEW], const act* x, const real* dy, int inputs,
+                                             int outputs, int first, i64 from, i64 end, int of) {
+  for (i64 p = from; p < end; p += 4 * of) {
+    lanes<8> values[4];
+    lanes<FEW> d[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      i64 q = p + j * of < end ? p + j * of : p;
+      values[j] = read<8>(x + q * inputs);
+      d[j] = read_some<FEW>(dy + q * outputs, first, outputs, WHOLE);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (p + j * of >= end) break;
+#pragma unroll
+      for (int o = 0; o < FEW; ++o)
+#pragma unroll
+        for (int k = 0; k < 8; ++k) sum[o].v[k] += values[j].v[k] * d[j].v[o];
+    }
+  }
+}
+
+// parts[block, input, output] = sum over the block's points of x dy. `tiles` of weights a block, of which blockIdx.y says
+// the first; a thread takes every so many points as there is room for.
+extern "C" __global__ void __launch_bounds__(256, 2)
+    head_weight_gradient(const act* x, const real* dy, real* parts, int inputs, int outputs, int whole, int tiles,
+                         i64 points, i64 share) {
+  __shared__ __align__(16) real sums[256][8];
+  int vectors = vectors_of(outputs), tile = blockIdx.y * tiles + threadIdx.x % tiles;
+  int lane = threadIdx.x / tiles, of = blockDim.x / tiles;
+  bool works = tile < inputs / 8 * vectors;
+  int c = tile / vectors * 8, first = tile % vectors * FEW;
   i64 from = blockIdx.x * share, end = from + share < points ? from + share : points;
-  real sum[FEW] = {};
-#pragma unroll 2
-  for (i64 p = from + lane; p < end; p += of) {
-    real value = load(x[p * inputs + c]);
-    const real* d = dy + p * outputs + first;
-#pragma unroll
-    for (int o = 0; o < FEW; ++o) sum[o] += o < few ? value * d[o] : real(0);
-  }
-#pragma unroll
-  for (int o = 0; o < FEW; ++o) sums[threadIdx.x][o] = sum[o];
-  __syncthreads();
-  if (lane > 0) return;
+  lanes<8> sum[FEW];
+  if (works && whole) add_products<true>(sum, x + c, dy, inputs, outputs, first, from + lane, end, of);
+  if (works && !whole) add_products<false>(sum, x + c, dy, inputs, outputs, first, from + lane, end, of);
 #pragma unroll
   for (int o = 0; o < FEW; ++o) {
-    for (int k = 1; k < of; ++k) sum[o] += sums[threadIdx.x + k * inputs][o];
-    if (o < few) parts[((i64)blockIdx.x * inputs + c) * outputs + first + o] = sum[o];
+    __syncthreads();
+    write<8>(sums[threadIdx.x], sum[o]);
+    __syncthreads();
+    if (lane > 0 || !works || first + o >= outputs) continue;
+    for (int other = 1; other < of; ++other) sum[o] += read<8>(sums[threadIdx.x + other * tiles]);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) parts[((i64)blockIdx.x * inputs + c + k) * outputs + first + o] = sum[o].v[k];
   }
 }

@@ -31,12 +31,15 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Odd rows, columns and channels; channels for whole vectors; one tap and many.
-const SHAPES: [[usize; 6]; 6] = [
+const SHAPES: [[usize; 6]; 9] = [
     [1, 1, 1, 1, 1, 1],
     [2, 5, 7, 3, 68, 3],
     [3, 4, 13, 16, 64, 5],
     [2, 7, 5, 33, 3, 1],
     [2, 9, 11, 24, 40, 7],
+    [3, 5, 7, 24, 6, 1],
+    [1, 9, 11, 64, 20, 1],
+    [2, 3, 3, 264, 36, 1],
     [4, 8, 16, 32, 128, 3],
 ];
 
@@ -88,8 +91,9 @@ fn convolve_weight_gradient<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
     })
 }
 
-/// `[rows, columns, channels, patch]`: rows that the patch does not divide.
-const PATCHED: [[usize; 4]; 3] = [[7, 12, 3, 1], [7, 12, 3, 2], [9, 16, 2, 4]];
+/// `[rows, columns, channels, patch]`: rows that the patch does not divide; channels that are whole vectors, and numbers
+/// that are none.
+const PATCHED: [[usize; 4]; 5] = [[7, 12, 3, 1], [7, 5, 3, 1], [5, 6, 8, 1], [7, 12, 3, 2], [9, 16, 2, 4]];
 
 /// With room for other channels in the image.
 fn placements<T: Real>(
@@ -98,7 +102,10 @@ fn placements<T: Real>(
     work: impl Fn(&mut Bench<'_, T>, &Placement),
 ) -> Result<()> {
     for [rows, columns, channels, patch] in PATCHED {
-        let (images, halo, image_channels) = (3, 2, channels * patch * patch + 3);
+        // Whole vectors where the channels are.
+        let (first_channel, behind) = if channels % 4 == 0 { (4, 8) } else { (2, 1) };
+        let (images, halo) = (3, 2);
+        let image_channels = first_channel + channels * patch * patch + behind;
         let field_images = if broadcast { 1 } else { images };
         let inner = [rows.div_ceil(patch) + 2 * halo, columns / patch + 2 * halo];
         let ([fields], [image]) = bench.mixed(
@@ -116,7 +123,7 @@ fn placements<T: Real>(
             image,
             halo,
             image_channels,
-            first_channel: 2,
+            first_channel,
         };
         work(bench, &placement);
     }
@@ -329,8 +336,8 @@ fn readout_adjoint<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
     })
 }
 
-fn losses<T: Real>(bench: &mut Bench<'_, T>, huber: Option<f64>) -> Result<()> {
-    let (leads, images, rows, columns, channels) = (2, 3, 13, 17, 5);
+fn losses<T: Real>(bench: &mut Bench<'_, T>, huber: Option<f64>, shape: [usize; 3]) -> Result<()> {
+    let (leads, images, [rows, columns, channels]) = (2, 3, shape);
     let each = rows * columns * channels;
     let len = leads * images * each;
     let [prediction, truth, row_weights, channel_weights, lead_weights, mask, values, gradient] =
@@ -370,11 +377,13 @@ fn losses<T: Real>(bench: &mut Bench<'_, T>, huber: Option<f64>) -> Result<()> {
 }
 
 fn loss<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
-    losses(bench, None)
+    losses(bench, None, [13, 17, 5])?;
+    losses(bench, None, [13, 6, 10])
 }
 
 fn loss_beyond_huber<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
-    losses(bench, Some(0.5))
+    losses(bench, Some(0.5), [13, 17, 5])?;
+    losses(bench, Some(0.5), [13, 6, 10])
 }
 
 fn adamw<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {

@@ -6,8 +6,8 @@ use super::modules::Grid;
 use super::sums;
 use crate::error::Result;
 
-/// Outputs that a thread makes at once.
-const FEW: usize = 8;
+/// Outputs, and points, that a thread makes at once.
+const FEW: usize = 4;
 
 /// Inputs of a vector.
 const VECTOR: usize = 8;
@@ -21,10 +21,7 @@ const SHARED: usize = 48 << 10;
 
 /// Whether these kernels can do a convolution, whose y is kept as it is.
 pub(super) fn suits<T: Real>(s: &Convolution) -> bool {
-    s.kernel == 1
-        && s.inputs.is_multiple_of(VECTOR)
-        && s.inputs <= Grid::THREADS
-        && s.inputs * s.outputs.max(FEW) * size_of::<T>() <= SHARED
+    s.kernel == 1 && s.inputs.is_multiple_of(VECTOR) && shared::<T>(s) <= SHARED
 }
 
 /// Addresses of x, w and y.
@@ -34,29 +31,43 @@ pub(super) fn forward<T: Real>(
     [x, w, y]: [u64; 3],
     write: Write,
 ) -> Result<()> {
-    let points = s.images * s.rows * s.columns;
     let launch = cuda.kernel("head_forward").address(x).address(w).address(y).int(s.inputs).int(s.outputs);
-    let launch = launch.int(usize::from(write == Write::Add)).long(points);
-    let shared = (s.inputs * FEW * size_of::<T>()) as u32;
-    launch.run(Grid { shared, ..Grid::over(points).times(s.outputs.div_ceil(FEW)) })
+    let launch = launch.int(usize::from(write == Write::Add)).int(whole(s)).long(points(s));
+    let n = points(s).div_ceil(FEW) * s.outputs.div_ceil(FEW);
+    launch.run(Grid::over(n).shared(shared::<T>(s)))
 }
 
 /// Addresses of dx, w and dy.
 pub(super) fn input_gradient<T: Real>(cuda: &Cuda<T>, s: &Convolution, [dx, w, dy]: [u64; 3]) -> Result<()> {
-    let n = s.images * s.rows * s.columns * s.inputs / VECTOR;
     let launch = cuda.kernel("head_input_gradient").address(dy).address(w).address(dx);
-    let shared = (s.inputs * s.outputs * size_of::<T>()) as u32;
-    launch.int(s.inputs).int(s.outputs).long(n).run(Grid { shared, ..Grid::over(n) })
+    let launch = launch.int(s.inputs).int(s.outputs).int(whole(s)).long(points(s));
+    let n = points(s).div_ceil(FEW) * (s.inputs / VECTOR);
+    launch.run(Grid::over(n).shared(shared::<T>(s)))
 }
 
 /// Addresses of x, of dw, to which is added, and of dy.
 pub(super) fn weight_gradient<T: Real>(cuda: &Cuda<T>, s: &Convolution, [x, dw, dy]: [u64; 3]) -> Result<()> {
-    let points = s.images * s.rows * s.columns;
-    let (shares, share) = sums::shares(points, MOST_SHARES, SHARE);
+    let all_tiles = (s.inputs / VECTOR) * s.outputs.div_ceil(FEW);
+    let tiles = all_tiles.min(Grid::THREADS);
+    let (shares, share) = sums::shares(points(s), MOST_SHARES, SHARE);
     let parts = cuda.scratch(shares * s.w_len() * size_of::<T>())?;
     let launch = cuda.kernel("head_weight_gradient").address(x).address(dy).address(parts);
-    let grid = Grid::blocks(shares).times(s.outputs.div_ceil(FEW));
-    let threads = (s.inputs * (Grid::THREADS / s.inputs)) as u32;
-    launch.int(s.inputs).int(s.outputs).long(points).long(share).run(Grid { threads, ..grid })?;
+    let launch = launch.int(s.inputs).int(s.outputs).int(whole(s)).int(tiles).long(points(s)).long(share);
+    let threads = (tiles * (Grid::THREADS / tiles)) as u32;
+    launch.run(Grid { threads, ..Grid::blocks(shares).times(all_tiles.div_ceil(tiles)) })?;
     sums::add_shares_at(cuda, parts, dw, s.w_len(), s.w_len(), shares)
+}
+
+/// Bytes of the weights in shared memory.
+fn shared<T: Real>(s: &Convolution) -> usize {
+    s.inputs * s.outputs.next_multiple_of(FEW) * size_of::<T>()
+}
+
+fn points(s: &Convolution) -> usize {
+    s.images * s.rows * s.columns
+}
+
+/// Whether all outputs are made in whole vectors.
+fn whole(s: &Convolution) -> usize {
+    usize::from(s.outputs.is_multiple_of(FEW))
 }
