@@ -2,7 +2,11 @@
 //
 // architectures: sm_80 sm_90a sm_100
 // operations: place place_adjoint mix mix_adjoint readout readout_adjoint
-// hot: place place_adjoint mix mix_adjoint readout readout_gradient
+// hot: place place_points place_adjoint place_points_adjoint mix mix_adjoint readout readout_points readout_gradient
+// hot: readout_points_gradient
+//
+// The kernels of points are those of patches of one point: 4 numbers a thread, which `whole` says can be read and written
+// at once.
 
 // A thread an element of the image: channel by sub-row by sub-column of one point. blockIdx.y is the image.
 extern "C" __global__ void __launch_bounds__(256)
@@ -21,6 +25,34 @@ extern "C" __global__ void __launch_bounds__(256)
   i64 to = ((i64)blockIdx.y * (inner_rows + 2 * halo) + inner_row + halo) * (inner + 2 * halo) + inner_column + halo;
   image[to * image_channels + first_channel + place] =
       narrow(fields[(field + (i64)row * columns + column) * channels + channel]);
+}
+
+// The cell of point `point` of image blockIdx.y in images with a halo.
+__device__ __forceinline__ i64 cell_of(u32 point, u32 rows, u32 columns, u32 halo) {
+  return ((i64)blockIdx.y * (rows + 2 * halo) + point / columns + halo) * (columns + 2 * halo) + point % columns + halo;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    place_points(const real* fields, act* image, int rows, int columns, int channels, int shared_fields, int halo,
+                 int image_channels, int first_channel, int whole, u32 n) {
+  u32 i = blockIdx.x * 256 + threadIdx.x, vectors = (channels + 3) / 4;
+  if (i >= n) return;
+  u32 point = i / vectors, first = i % vectors * 4;
+  i64 field = shared_fields ? 0 : (i64)blockIdx.y * rows * columns;
+  lanes<4> x = read_some<4>(fields + (field + point) * channels, first, channels, whole);
+  act* to = image + cell_of(point, rows, columns, halo) * image_channels + first_channel;
+  write_some<4>(to, first, channels, whole, x);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    place_points_adjoint(const act* image, real* fields, int rows, int columns, int channels, int halo,
+                         int image_channels, int first_channel, int whole, u32 n) {
+  u32 i = blockIdx.x * 256 + threadIdx.x, vectors = (channels + 3) / 4;
+  if (i >= n) return;
+  u32 point = i / vectors, first = i % vectors * 4;
+  const act* from = image + cell_of(point, rows, columns, halo) * image_channels + first_channel;
+  lanes<4> x = read_some<4>(from, first, channels, whole);
+  write_some<4>(fields + ((i64)blockIdx.y * rows * columns + point) * channels, first, channels, whole, x);
 }
 
 // A thread an element of the fields.
@@ -76,6 +108,41 @@ extern "C" __global__ void __launch_bounds__(256)
   if (scale) value = scale[channel] * value;
   i64 to = (i64)blockIdx.y * n + i;
   fields[to] = base ? base[to] + value : value;
+}
+
+// Of any shape: fields and y are in one order.
+extern "C" __global__ void __launch_bounds__(256)
+    readout_points(const real* y, const real* bias, const real* scale, const real* base, real* fields, int channels,
+                   int whole, i64 n) {
+  i64 first = thread_index() * 4;
+  if (first >= n) return;
+  u32 count = (u32)(n - first < 4 ? n - first : 4), channel = (u32)(first % channels);
+  lanes<4> x = read_some<4>(y + first, 0, count, whole), start;
+  if (base) start = read_some<4>(base + first, 0, count, whole);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    real value = x.v[k] + bias[channel];
+    if (scale) value = scale[channel] * value;
+    x.v[k] = start.v[k] + value;
+    if (++channel == (u32)channels) channel = 0;
+  }
+  write_some<4>(fields + first, 0, count, whole, x);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    readout_points_gradient(const real* dfields, const real* scale, real* dy, int channels, int whole, i64 n) {
+  i64 first = thread_index() * 4;
+  if (first >= n) return;
+  u32 count = (u32)(n - first < 4 ? n - first : 4), channel = (u32)(first % channels);
+  lanes<4> x = read_some<4>(dfields + first, 0, count, whole);
+  if (scale) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      x.v[k] *= scale[channel];
+      if (++channel == (u32)channels) channel = 0;
+    }
+  }
+  write_some<4>(dy + first, 0, count, whole, x);
 }
 
 // A thread an element of dy.

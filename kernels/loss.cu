@@ -2,34 +2,58 @@
 //
 // architectures: sm_80 sm_90a sm_100
 // operations: loss
-// hot: loss_parts
+// hot: loss_parts loss_parts_wide
 
-// blockIdx.y is the lead; parts[lead, block] is the block's share of its sum. `mask` and `gradient` may be null; a
-// negative `huber` is none. n is images * rows * columns * channels.
-extern "C" __global__ void __launch_bounds__(256)
-    loss_parts(const real* prediction, const real* truth, const real* row_weights, const real* channel_weights,
-               const real* lead_weights, const real* mask, real* gradient, double* parts, int rows, int columns,
-               int channels, real huber, real scale, i64 n) {
-  u32 each = (u32)rows * columns * channels, line = (u32)columns * channels;
-  i64 first = blockIdx.y * n;
+// blockIdx.y is the lead, blockIdx.z the image; parts[lead, image, block] is the block's share of the lead's sum. `mask`
+// and `gradient` may be null; a negative `huber` is none. n is rows * columns * channels; U divides columns * channels.
+template <int U>
+__device__ __forceinline__ void parts_of(const real* prediction, const real* truth, const real* row_weights,
+                                         const real* channel_weights, const real* lead_weights, const real* mask,
+                                         real* gradient, double* parts, u32 line, u32 channels, real huber, real scale,
+                                         u32 n) {
+  i64 image = (i64)blockIdx.y * gridDim.z + blockIdx.z;
+  prediction += image * n, truth += image * n;
   real slope = real(2) * scale * lead_weights[blockIdx.y];
   double sum = 0;
-  for (i64 i = thread_index(); i < n; i += (i64)gridDim.x * 256) {
-    u32 k = (u32)(i % each);
-    real weight = row_weights[k / line] * channel_weights[k % channels];
-    if (mask) weight *= mask[k];
-    // A masked point's truth may be missing (NaN), and zero times NaN is NaN.
-    real error = weight == real(0) ? real(0) : prediction[first + i] - truth[first + i];
-    real value = error * error, half = error;
-    if (huber >= real(0) && fabs(error) > huber) {
-      half = error < real(0) ? -huber : huber;
-      value = half * error * real(2) - huber * huber;
+  for (u32 i = blockIdx.x * 256 + threadIdx.x; i < n / U; i += gridDim.x * 256) {
+    u32 k = i * U, channel = k % channels;
+    real row = row_weights[k / line];
+    lanes<U> x = read<U>(prediction + k), y = read<U>(truth + k), d;
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      real weight = row * channel_weights[channel];
+      if (mask) weight *= mask[k + u];
+      // A masked point's truth may be missing (NaN), and zero times NaN is NaN.
+      real error = weight == real(0) ? real(0) : x.v[u] - y.v[u];
+      real value = error * error, half = error;
+      if (huber >= real(0) && fabs(error) > huber) {
+        half = error < real(0) ? -huber : huber;
+        value = half * error * real(2) - huber * huber;
+      }
+      sum += (double)weight * (double)value;
+      d.v[u] = slope * weight * half;
+      if (++channel == channels) channel = 0;
     }
-    sum += (double)weight * (double)value;
-    if (gradient) gradient[first + i] = slope * weight * half;
+    if (gradient) write<U>(gradient + image * n + k, d);
   }
   sum = block_sum(sum);
-  if (threadIdx.x == 0) parts[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+  if (threadIdx.x == 0) parts[image * gridDim.x + blockIdx.x] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    loss_parts(const real* prediction, const real* truth, const real* row_weights, const real* channel_weights,
+               const real* lead_weights, const real* mask, real* gradient, double* parts, u32 line, u32 channels,
+               real huber, real scale, u32 n) {
+  parts_of<1>(prediction, truth, row_weights, channel_weights, lead_weights, mask, gradient, parts, line, channels,
+              huber, scale, n);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    loss_parts_wide(const real* prediction, const real* truth, const real* row_weights, const real* channel_weights,
+                    const real* lead_weights, const real* mask, real* gradient, double* parts, u32 line, u32 channels,
+                    real huber, real scale, u32 n) {
+  parts_of<4>(prediction, truth, row_weights, channel_weights, lead_weights, mask, gradient, parts, line, channels,
+              huber, scale, n);
 }
 
 // A block a lead.

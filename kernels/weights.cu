@@ -45,18 +45,25 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
-// Points of `channels` numbers become points of `padded`, the rest of them zero.
+// Points of `channels` numbers become points of `padded`, the rest of them zero. 4 numbers a thread, which `whole` says
+// can be read at once.
 extern "C" __global__ void __launch_bounds__(256)
-    pad_channels(const act* from, act* to, u32 channels, u32 padded, i64 n) {
+    pad_channels(const act* from, act* to, u32 channels, u32 padded, int whole, i64 n) {
   i64 i = thread_index();
   if (i >= n) return;
-  u32 c = (u32)(i % padded);
-  to[i] = c < channels ? from[i / padded * channels + c] : narrow(0);
+  u32 vectors = padded / 4, first = (u32)(i % vectors) * 4;
+  i64 point = i / vectors;
+  lanes<4> x;
+  if (first < channels) x = read_some<4>(from + point * channels, first, channels, whole);
+  write<4>(to + point * padded + first, x);
 }
 
 // And back.
 extern "C" __global__ void __launch_bounds__(256)
-    unpad_channels(const act* from, act* to, u32 channels, u32 padded, i64 n) {
+    unpad_channels(const act* from, act* to, u32 channels, u32 padded, int whole, i64 n) {
   i64 i = thread_index();
-  if (i < n) to[i] = from[i / channels * padded + i % channels];
+  if (i >= n) return;
+  u32 vectors = (channels + 3) / 4, first = (u32)(i % vectors) * 4;
+  i64 point = i / vectors;
+  write_some<4>(to + point * channels, first, channels, whole, read<4>(from + point * padded + first));
 }

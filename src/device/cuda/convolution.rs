@@ -11,6 +11,9 @@ use crate::error::Result;
 /// Bytes that a library's fast plans read at once.
 const VECTOR: usize = 16;
 
+/// Numbers that a thread copies, of which every library's vector has whole ones.
+const LANES: usize = 4;
+
 pub(super) fn forward<T: Real>(
     cuda: &Cuda<T>,
     s: &Convolution,
@@ -109,9 +112,9 @@ fn padded<T: Real>(cuda: &Cuda<T>, s: &Convolution, problem: &Problem, x: Slot) 
         return Ok(cuda.arena.address(x));
     }
     let wide = cuda.scratch(scratch_bytes(cuda, problem))?;
-    let n = problem.shape.x_len();
-    let launch = cuda.kernel("pad_channels").slot(x).address(wide).int(s.inputs).int(inputs).long(n);
-    launch.run(Grid::over(n))?;
+    let n = problem.shape.x_len() / LANES;
+    let launch = cuda.kernel("pad_channels").slot(x).address(wide).int(s.inputs).int(inputs);
+    launch.int(usize::from(s.inputs.is_multiple_of(LANES))).long(n).run(Grid::over(n))?;
     Ok(wide)
 }
 
@@ -122,9 +125,10 @@ fn scratch_bytes<T: Real>(cuda: &Cuda<T>, problem: &Problem) -> usize {
 
 /// Copies the gradient that the library made to where it belongs.
 fn unpad<T: Real>(cuda: &Cuda<T>, s: &Convolution, problem: &Problem, wide: u64, dx: Slot) -> Result<()> {
-    let n = s.x_len();
+    let n = s.x_len() / s.inputs * s.inputs.div_ceil(LANES);
     let launch = cuda.kernel("unpad_channels").address(wide).slot(dx).int(s.inputs);
-    launch.int(problem.shape.inputs).long(n).run(Grid::over(n))
+    let launch = launch.int(problem.shape.inputs).int(usize::from(s.inputs.is_multiple_of(LANES)));
+    launch.long(n).run(Grid::over(n))
 }
 
 /// Our own kernels on the operands of a library: w `[output, tap, input]` in the precision of activations.

@@ -2,18 +2,28 @@
 
 use super::super::{Placement, Readout, Real, Slot};
 use super::Cuda;
+use super::launch::Launch;
 use super::memory::check_disjoint;
 use super::modules::Grid;
 use super::sums;
 use crate::error::Result;
 
+/// Numbers of a thread where patches are of one point.
+const VECTOR: usize = 4;
+
 pub(super) fn place<T: Real>(cuda: &Cuda<T>, p: &Placement) -> Result<()> {
     check(p);
     check_disjoint(&[p.fields], &[p.image]);
+    let shared_fields = usize::from(p.field_images == 1 && p.images > 1);
+    if p.patch == 1 {
+        let launch = cuda.kernel("place_points").slot(p.fields).slot(p.image);
+        let launch = launch.int(p.rows).int(p.columns).int(p.channels).int(shared_fields);
+        return points(launch, p);
+    }
     let n = p.rows.div_ceil(p.patch) * (p.columns / p.patch) * p.channels * p.patch * p.patch;
     let launch = cuda.kernel("place").slot(p.fields).slot(p.image);
     let launch = launch.int(p.rows).int(p.columns).int(p.channels).int(p.patch);
-    let launch = launch.int(usize::from(p.field_images == 1 && p.images > 1));
+    let launch = launch.int(shared_fields);
     let launch = launch.int(p.halo).int(p.image_channels).int(p.first_channel).int(n);
     launch.run(Grid::over(n).times(p.images))
 }
@@ -22,11 +32,23 @@ pub(super) fn place_adjoint<T: Real>(cuda: &Cuda<T>, p: &Placement) -> Result<()
     check(p);
     assert_eq!(p.field_images, p.images, "the adjoint of a broadcast is not needed");
     check_disjoint(&[p.image], &[p.fields]);
+    if p.patch == 1 {
+        let launch = cuda.kernel("place_points_adjoint").slot(p.image).slot(p.fields);
+        return points(launch.int(p.rows).int(p.columns).int(p.channels), p);
+    }
     let n = p.rows * p.columns * p.channels;
     let launch = cuda.kernel("place_adjoint").slot(p.image).slot(p.fields);
     let launch = launch.int(p.rows).int(p.columns).int(p.channels).int(p.patch);
     let launch = launch.int(p.halo).int(p.image_channels).int(p.first_channel).int(n);
     launch.run(Grid::over(n).times(p.images))
+}
+
+/// The rest of the arguments where patches are of one point.
+fn points<T: Real>(launch: Launch<'_, T>, p: &Placement) -> Result<()> {
+    let whole = [p.channels, p.image_channels, p.first_channel].iter().all(|n| n.is_multiple_of(VECTOR));
+    let n = p.rows * p.columns * p.channels.div_ceil(VECTOR);
+    let launch = launch.int(p.halo).int(p.image_channels).int(p.first_channel).int(usize::from(whole));
+    launch.int(n).run(Grid::over(n).times(p.images))
 }
 
 fn check(p: &Placement) {
@@ -74,6 +96,12 @@ pub(super) fn readout<T: Real>(cuda: &Cuda<T>, r: &Readout, base: Option<Slot>, 
     check_disjoint(&[r.y, r.bias, r.scale.unwrap_or(empty), base.unwrap_or(empty)], &[fields]);
     check_readout(r, fields, r.y, r.bias);
     assert!(base.is_none_or(|base| base.len() == fields.len()), "a base of the fields' shape");
+    if r.patch == 1 {
+        let n = fields.len();
+        let launch = cuda.kernel("readout_points").slot(r.y).slot(r.bias).maybe(r.scale).maybe(base);
+        let launch = launch.slot(fields).int(r.channels).int(usize::from(n.is_multiple_of(VECTOR)));
+        return launch.long(n).run(Grid::over(n.div_ceil(VECTOR)));
+    }
     let n = r.rows * r.columns * r.channels;
     let launch = cuda.kernel("readout").slot(r.y).slot(r.bias).maybe(r.scale).maybe(base).slot(fields);
     let launch = launch.int(r.rows).int(r.columns).int(r.channels).int(r.patch).int(n);
@@ -89,10 +117,17 @@ pub(super) fn readout_adjoint<T: Real>(
 ) -> Result<()> {
     check_disjoint(&[dfields, r.scale.unwrap_or(Slot::EMPTY)], &[dy, dbias]);
     check_readout(r, dfields, dy, dbias);
-    let n = dy.len() / r.images;
-    let launch = cuda.kernel("readout_gradient").slot(dfields).maybe(r.scale).slot(dy);
-    let launch = launch.int(r.rows).int(r.columns).int(r.channels).int(r.patch).int(n);
-    launch.run(Grid::over(n).times(r.images))?;
+    if r.patch == 1 {
+        let n = dy.len();
+        let launch = cuda.kernel("readout_points_gradient").slot(dfields).maybe(r.scale).slot(dy);
+        let launch = launch.int(r.channels).int(usize::from(n.is_multiple_of(VECTOR)));
+        launch.long(n).run(Grid::over(n.div_ceil(VECTOR)))?;
+    } else {
+        let n = dy.len() / r.images;
+        let launch = cuda.kernel("readout_gradient").slot(dfields).maybe(r.scale).slot(dy);
+        let launch = launch.int(r.rows).int(r.columns).int(r.channels).int(r.patch).int(n);
+        launch.run(Grid::over(n).times(r.images))?;
+    }
     sums::add_over_points(cuda, dy, None, dbias, dbias.len())
 }
 

@@ -33,15 +33,21 @@ pub(super) fn loss<T: Real>(cuda: &Cuda<T>, loss: &Loss) -> Result<()> {
         loss.lead_weights.len() == loss.leads && loss.values.len() == loss.leads,
         "a number for each lead"
     );
-    let parts = n.div_ceil(4 * Grid::THREADS).clamp(1, MOST_PARTS);
-    let sums = cuda.scratch(loss.leads * parts * size_of::<f64>())?;
-    let launch = cuda.kernel("loss_parts").slot(loss.prediction).slot(loss.truth).slot(loss.row_weights);
+    let line = loss.columns * loss.channels;
+    let each = loss.rows * line;
+    assert!(u32::try_from(each).is_ok() && loss.images < 1 << 16, "{loss:?} is too large");
+    let parts = (n.div_ceil(4 * Grid::THREADS).clamp(1, MOST_PARTS)).div_ceil(loss.images);
+    let sums = cuda.scratch(loss.leads * loss.images * parts * size_of::<f64>())?;
+    let kernel = if line.is_multiple_of(4) { "loss_parts_wide" } else { "loss_parts" };
+    let launch = cuda.kernel(kernel).slot(loss.prediction).slot(loss.truth).slot(loss.row_weights);
     let launch =
         launch.slot(loss.channel_weights).slot(loss.lead_weights).maybe(loss.mask).maybe(loss.gradient);
-    let launch = launch.address(sums).int(loss.rows).int(loss.columns).int(loss.channels);
+    let launch = launch.address(sums).int(line).int(loss.channels);
     // A width of none is less than zero for the kernel.
-    let launch = launch.real(loss.huber.unwrap_or(-1.0)).real(loss.scale).long(n);
-    launch.run(Grid::blocks(parts).times(loss.leads))?;
+    let launch = launch.real(loss.huber.unwrap_or(-1.0)).real(loss.scale).int(each);
+    launch
+        .run(Grid { blocks: [parts as u32, loss.leads as u32, loss.images as u32], ..Grid::blocks(parts) })?;
+    let parts = parts * loss.images;
     let launch = cuda.kernel("loss_values").address(sums).slot(loss.values).int(parts).real(loss.scale);
     launch.run(Grid::blocks(loss.leads))
 }
