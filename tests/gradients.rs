@@ -2,7 +2,7 @@
 
 use wxsim::device::cpu::Cpu;
 use wxsim::device::{ArenaPlan, Device, Edge, Loss, Slot};
-use wxsim::model::{Architecture, Geometry, Network, Purpose};
+use wxsim::model::{Architecture, Geometry, Network, Parameter, Purpose};
 
 const BATCH: usize = 2;
 const LEADS: usize = 3;
@@ -26,8 +26,17 @@ fn noise(len: usize, seed: u64) -> Vec<f64> {
 
 impl Setting {
     fn new(architecture: &Architecture, geometry: &Geometry, huber: Option<f64>) -> Self {
+        Self::planned(architecture, geometry, huber, Purpose::Train)
+    }
+
+    fn planned(
+        architecture: &Architecture,
+        geometry: &Geometry,
+        huber: Option<f64>,
+        purpose: Purpose,
+    ) -> Self {
         let mut plan = ArenaPlan::default();
-        let network = Network::plan(&mut plan, architecture, geometry, BATCH, LEADS, Purpose::Train).unwrap();
+        let network = Network::plan(&mut plan, architecture, geometry, BATCH, LEADS, purpose).unwrap();
         let slots = *network.slots();
         let points = geometry.rows * geometry.columns * architecture.prognostic;
         let truth = slots.frames.part(architecture.input_frames * BATCH * points, LEADS * BATCH * points);
@@ -209,6 +218,31 @@ fn gradients_without_patch_and_residual_and_with_a_huber_loss_are_those_of_centr
     // Wide enough that the finite differences do not cross the kink for the few errors near it: the loss is once
     // differentiable there, so a crossing costs h times the share of such points, below the tolerance only if none.
     Setting::new(&architecture, &geometry, Some(0.8)).check(6);
+}
+
+#[test]
+fn gates_that_are_computed_again_give_the_same_gradients() {
+    let wide = Architecture { layer_norm: true, hidden: vec![4, 3], dropout: 0.2, ..architecture() };
+    let short = Architecture { input_frames: 1, ..architecture() };
+    for architecture in [architecture(), wide, short] {
+        let gradients = |purpose| {
+            let mut setting = Setting::planned(&architecture, &global(), None, purpose);
+            setting.evaluate();
+            setting.network.backward(&mut setting.device, LEADS);
+            let parameters = setting.network.parameters().to_vec();
+            let read = |parameter: &Parameter| {
+                let mut values = vec![0.0; parameter.len()];
+                setting.device.download(parameter.gradient, &mut values);
+                values
+            };
+            parameters.iter().map(read).collect::<Vec<_>>()
+        };
+        let (kept, again) = (gradients(Purpose::Train), gradients(Purpose::Recompute));
+        for (kept, again) in kept.iter().flatten().zip(again.iter().flatten()) {
+            // Sums over the steps in another order.
+            assert!((kept - again).abs() <= 1e-13 * (1.0 + kept.abs()), "{kept} and {again}");
+        }
+    }
 }
 
 #[test]

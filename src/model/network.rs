@@ -21,8 +21,16 @@ pub const LAYER_NORM_EPSILON: f64 = 1e-5;
 pub enum Purpose {
     /// Forward and backward over all steps, every activation kept.
     Train,
+    /// The same in less memory: the backward pass computes the gates of the steps beyond the analyses again.
+    Recompute,
     /// One step after another in constant memory.
     Forecast,
+}
+
+impl Purpose {
+    pub fn trains(self) -> bool {
+        self != Self::Forecast
+    }
 }
 
 /// What comes in and goes out, on the device.
@@ -65,7 +73,7 @@ pub struct Network<T: Real> {
     element: PhantomData<fn(T)>,
 }
 
-/// A buffer with one entry per time step.
+/// A buffer with one entry per time step; steps beyond the last share it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Series {
     pub slot: Slot,
@@ -130,7 +138,8 @@ impl Series {
 
     /// Steps `first..first + count`.
     pub fn span(&self, first: usize, count: usize) -> Slot {
-        self.slot.part(first * self.each, count * self.each)
+        let last = (self.slot.len() / self.each.max(1)).saturating_sub(count);
+        self.slot.part(first.min(last) * self.each, count * self.each)
     }
 }
 
@@ -151,7 +160,7 @@ impl<T: Real> Network<T> {
                 "a network needs at least one sample and one lead step, found {batch} and {lead_steps}"
             )));
         }
-        let training = purpose == Purpose::Train;
+        let training = purpose.trains();
         let frames = architecture.input_frames;
         // Steps whose activations are kept, predictions kept, and steps that are convolved at once. A forecast passes over
         // all analyses but the last at once, and makes its steps where the last of these was.
@@ -161,6 +170,8 @@ impl<T: Real> Network<T> {
             let passed = (frames - 1).max(1);
             (passed, 1, passed)
         };
+        // Gates that are computed again have one place after those of the analyses.
+        let kept = if purpose == Purpose::Recompute { steps.min(frames + 1) } else { steps };
         let (parameters, whole) = parameters::plan(arena, architecture, training);
         let weights = Weights::find(architecture, &parameters, |p| p.slot);
         let gradients = Weights::find(architecture, &parameters, |p| p.gradient);
@@ -205,15 +216,14 @@ impl<T: Real> Network<T> {
             let read = if l == 0 { input_channels(architecture, geometry) } else { vec![even; inputs] };
             let channels = GATES * hidden;
             let normalised =
-                architecture.layer_norm.then(|| Series::activations(arena, steps, inner * channels));
-            let inverse_deviation =
-                architecture.layer_norm.then(|| Series::plan(arena, steps, inner * GATES));
+                architecture.layer_norm.then(|| Series::activations(arena, kept, inner * channels));
+            let inverse_deviation = architecture.layer_norm.then(|| Series::plan(arena, kept, inner * GATES));
             layers.push(Layer {
                 hidden,
                 x,
                 h: Series::activations(arena, steps, padded * hidden),
                 c: Series::plan(arena, if training { steps } else { 1 }, inner * hidden),
-                gates: Series::activations(arena, steps, inner * channels),
+                gates: Series::activations(arena, kept, inner * channels),
                 normalised,
                 inverse_deviation,
                 factors: dropout.then(|| arena.slot(batch * hidden)),
@@ -403,6 +413,11 @@ impl<T: Real> Network<T> {
         device.convolve(&layer.recurrent, layer.h.at(from), weights, layer.gates.at(t), write);
     }
 
+    /// Whether the gates of step `t` are computed again before their backward pass.
+    pub(super) fn recomputes(&self, t: usize) -> bool {
+        self.purpose == Purpose::Recompute && t >= self.architecture.input_frames
+    }
+
     /// What the cell of layer `l` reads and writes at step `t`; `before` is the cell state that it starts from.
     pub(super) fn cell(&self, l: usize, t: usize, before: Option<Slot>) -> Cell {
         let (layer, weights) = (&self.layers[l], &self.weights.layers[l]);
@@ -413,7 +428,7 @@ impl<T: Real> Network<T> {
             hidden: layer.hidden,
             halo: self.architecture.halo(),
             gates: layer.gates.at(t),
-            keeps_gates: self.purpose == Purpose::Train,
+            keeps_gates: self.purpose.trains(),
             bias: weights.bias,
             peepholes: weights.peephole,
             c_before: before,
@@ -438,7 +453,7 @@ impl<T: Real> Network<T> {
 
     /// The cell state of layer `l` after step `t`: there is one for each step only in training.
     pub(super) fn cell_state(&self, l: usize, t: usize) -> Slot {
-        self.layers[l].c.at(if self.purpose == Purpose::Train { t } else { 0 })
+        self.layers[l].c.at(if self.purpose.trains() { t } else { 0 })
     }
 
     /// Finishes step `t` of layer `l` after its convolutions: cell, halo of h.

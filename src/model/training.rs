@@ -1,9 +1,9 @@
-//! Forward and backward over analyses and predictions, every activation kept.
+//! Forward and backward over analyses and predictions, every activation kept, or gates of predictions computed again.
 //!
 //! What can be taken out of the recurrence is: `Wx * x` of all analyses is one convolution per layer, and so are its
 //! data gradient and, over all steps, every weight gradient. Only `Wh * h` and its data gradient go step by step.
 
-use super::network::{Layer, Network, Purpose};
+use super::network::{Layer, Network};
 use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot, Write};
 
 impl<T: Real> Network<T> {
@@ -89,6 +89,9 @@ impl<T: Real> Network<T> {
             self.predict_backward(device, t);
             for l in (0..self.layers.len()).rev() {
                 self.retreat(device, l, t, steps, 0);
+                if self.recomputes(t) {
+                    device.aside(l, &mut |device| self.weights_backward(device, l, t, 1));
+                }
                 self.project_backward(device, l, t, 1);
             }
             self.fed_backward(device, t);
@@ -104,8 +107,9 @@ impl<T: Real> Network<T> {
             for t in (0..frames).rev() {
                 self.retreat(device, l, t, steps, t);
             }
+            let kept = if self.recomputes(steps - 1) { frames } else { steps };
             device.aside(l, &mut |device| {
-                self.weights_backward(device, l, steps);
+                self.weights_backward(device, l, 0, kept);
                 complete(device, self.stretch(l));
             });
             if l > 0 {
@@ -126,7 +130,7 @@ impl<T: Real> Network<T> {
 
     /// The number of steps that make `leads` predictions.
     fn check(&self, leads: usize) -> usize {
-        assert!(self.purpose == Purpose::Train, "this network was planned to forecast only");
+        assert!(self.purpose.trains(), "this network was planned to forecast only");
         assert!(
             (1..=self.lead_steps).contains(&leads),
             "planned for 1 to {} predictions, asked for {leads}",
@@ -185,6 +189,12 @@ impl<T: Real> Network<T> {
         let recurrent = t + 1 < steps;
         if recurrent {
             device.join(l);
+        }
+        if self.recomputes(t) {
+            // In the order of the forward pass, so that what others read meanwhile is overwritten with the same bits.
+            self.recur(device, l, t - 1, t, Write::Overwrite);
+            self.project(device, l, t, 1, Write::Add);
+            self.advance(device, l, t);
         }
         let above = match self.layers.get(l + 1) {
             Some(next) => Some(Above {
@@ -254,14 +264,17 @@ impl<T: Real> Network<T> {
         }
     }
 
-    fn weights_backward(&self, device: &mut dyn Device<T>, l: usize, steps: usize) {
+    /// Gradients of the weights of layer `l` by `steps` consecutive steps.
+    fn weights_backward(&self, device: &mut dyn Device<T>, l: usize, first: usize, steps: usize) {
         let (layer, gradients) = (&self.layers[l], &self.gradients.layers[l]);
         let shape = Convolution { images: steps * self.batch, ..layer.input };
-        let (x, dy) = (layer.x.span(0, steps), layer.gates.span(0, steps));
+        let (x, dy) = (layer.x.span(first, steps), layer.gates.span(first, steps));
         device.convolve_weight_gradient(&shape, x, dy, gradients.input);
-        if steps > 1 {
-            let shape = Convolution { images: (steps - 1) * self.batch, ..layer.recurrent };
-            let (h, dy) = (layer.h.span(0, steps - 1), layer.gates.span(1, steps - 1));
+        // The first step of all has no h before it.
+        let (first, steps) = if first == 0 { (1, steps - 1) } else { (first, steps) };
+        if steps > 0 {
+            let shape = Convolution { images: steps * self.batch, ..layer.recurrent };
+            let (h, dy) = (layer.h.span(first - 1, steps), layer.gates.span(first, steps));
             device.convolve_weight_gradient(&shape, h, dy, gradients.hidden);
         }
     }
