@@ -20,6 +20,8 @@ pub struct TrainConfig {
     pub batch: usize,
     /// Batches whose gradients are averaged for one update.
     pub accumulate: usize,
+    /// Less memory for more time: what predictions leave behind is computed again in the backward pass.
+    pub recompute: bool,
     /// Stages of the rollout curriculum: `[epochs, lead steps]`.
     pub rollout: Vec<(usize, usize)>,
     /// Peak of the learning rate.
@@ -113,6 +115,7 @@ impl Default for TrainConfig {
             seed: 1,
             batch: 16,
             accumulate: 1,
+            recompute: false,
             rollout: vec![(10, 1)],
             learning_rate: 1e-3,
             learning_rate_floor: 1e-5,
@@ -157,6 +160,7 @@ impl TrainConfig {
             seed: self.seed,
             batch: self.batch,
             accumulate: self.accumulate,
+            recompute: self.recompute,
             curriculum,
             learning_rate: LearningRate {
                 peak: self.learning_rate,

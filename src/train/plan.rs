@@ -15,6 +15,9 @@ pub struct TrainPlan {
     pub batch: usize,
     /// Batches whose gradients are averaged for one update.
     pub accumulate: usize,
+    /// Whether the backward pass computes the gates of predictions again, which saves their memory.
+    #[serde(default)]
+    pub recompute: bool,
     /// Stages of growing rollout length, in order.
     pub curriculum: Vec<Stage>,
     pub learning_rate: LearningRate,

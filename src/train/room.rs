@@ -28,11 +28,12 @@ pub(super) fn check(
         if needed(middle)? <= room { fits = middle } else { fails = middle }
     }
     Err(error.hint(match fits {
-        0 => "not even train.batch = 1 fits: shorten train.rollout, or take fewer model.hidden channels or a larger \
-              model.patch"
+        0 => "not even train.batch = 1 fits: set train.recompute = true, shorten train.rollout, or take fewer \
+              model.hidden channels or a larger model.patch"
             .into(),
         fits => format!(
-            "train.batch = {} fits; with train.accumulate = {} an update sees as many samples",
+            "train.batch = {} fits; with train.accumulate = {} an update sees as many samples; longer rollouts need less \
+             with train.recompute = true",
             fits * ranks,
             batch.div_ceil(fits)
         ),
@@ -57,18 +58,10 @@ mod tests {
         let hint = |room: usize| {
             check("gpu", Some(room << 20), 16, 1, needed).unwrap_err().advice().unwrap().to_owned()
         };
-        assert_eq!(
-            hint(1609),
-            "train.batch = 15 fits; with train.accumulate = 2 an update sees as many samples"
-        );
-        assert_eq!(
-            hint(410),
-            "train.batch = 4 fits; with train.accumulate = 4 an update sees as many samples"
-        );
-        assert_eq!(
-            hint(110),
-            "train.batch = 1 fits; with train.accumulate = 16 an update sees as many samples"
-        );
+        let end = "an update sees as many samples; longer rollouts need less with train.recompute = true";
+        assert_eq!(hint(1609), format!("train.batch = 15 fits; with train.accumulate = 2 {end}"));
+        assert_eq!(hint(410), format!("train.batch = 4 fits; with train.accumulate = 4 {end}"));
+        assert_eq!(hint(110), format!("train.batch = 1 fits; with train.accumulate = 16 {end}"));
         assert!(hint(109).starts_with("not even train.batch = 1 fits"));
     }
 }

@@ -37,7 +37,8 @@ impl<T: Real> Workspace<T> {
         batch: usize,
     ) -> Result<Self> {
         let leads = plan.longest_rollout();
-        let network = Network::plan(arena, architecture, geometry, batch, leads, Purpose::Train)?;
+        let purpose = if plan.recompute { Purpose::Recompute } else { Purpose::Train };
+        let network = Network::plan(arena, architecture, geometry, batch, leads, purpose)?;
         let averaged = Network::plan(arena, architecture, geometry, batch, 1, Purpose::Forecast)?;
         let moments = [0; 2].map(|_| arena.slot(network.weights().len()));
         let settings = arena.slot(SETTINGS);
@@ -225,6 +226,7 @@ mod tests {
             seed: 1,
             batch,
             accumulate: 1,
+            recompute: false,
             curriculum: vec![Stage { epochs: 1, leads: 2 }],
             learning_rate: LearningRate { peak: 0.01, floor: 0.0, warm_up: 0 },
             optimizer: plan::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01 },
