@@ -28,16 +28,26 @@
 __device__ __forceinline__ real from_west(real x) { return __shfl_up_sync(0xffffffffu, x, 1); }
 __device__ __forceinline__ real from_east(real x) { return __shfl_down_sync(0xffffffffu, x, 1); }
 
-// What becomes of the tendency k. Where it still has to be smoothed it is stored as it is, for flow_rows.
-__device__ __forceinline__ void put(real k, i64 at, int mode, bool smoothed, real* raw, const real* base, real* next,
-                                    real* sum, real a, real b) {
+struct triple {
+  real u, v, h;
+};
+
+__device__ __forceinline__ triple read(const real* u, const real* v, const real* h, i64 at) {
+  triple x = {u[at], v[at], h[at]};
+  return x;
+}
+
+// What becomes of the tendency k; `base` is read from where its name says, `before` from the sum, or from `next` in the
+// last stage. Where it still has to be smoothed it is stored as it is, for flow_rows.
+__device__ __forceinline__ void put(real k, i64 at, int mode, bool smoothed, real* raw, real base, real before,
+                                    real* next, real* sum, real a, real b) {
   if (smoothed) {
     raw[at] = k;
   } else if (mode == STAGE || mode == STAGE_ADD) {
-    next[at] = base[at] + a * k;
-    sum[at] = mode == STAGE ? b * k : sum[at] + b * k;
+    next[at] = base + a * k;
+    sum[at] = before + b * k;
   } else if (mode == LAST) {
-    next[at] += base[at] + b * k;
+    next[at] = before + (base + b * k);
   } else {
     next[at] = k;
   }
@@ -96,13 +106,26 @@ extern "C" __global__ void __launch_bounds__(256)
   // then with the column: `w` to the west, `e` to the east.
   real u0 = 0, v0 = 0, h0 = 0, t0 = 0, flux0 = 0, cross0 = 0, cross0w = 0, q0 = 0, q0w = 0, q0e = 0;
   real fluxs = 0, fluxse = 0, crosss = 0, qs = 0, qse = 0, heads = 0;
+  // Row r comes from memory while the row before it is worked on.
+  triple coming = {0, 0, 0};
+  if (start - 2 >= low) coming = read(u, v, h, (i64)(start - 2 + HALO) * width + at);
   for (int r = start - 2; r <= end; ++r) {
-    const i64 place = (i64)(r + HALO) * width + at;
-    real u1 = 0, v1 = 0, h1 = 0;
-    if (r >= low && r < high) {
-      u1 = u[place];
-      v1 = v[place];
-      h1 = h[place];
+    const i64 place = (i64)(r + HALO) * width + at, cell = place - width;
+    const real u1 = coming.u, v1 = coming.v, h1 = coming.h;
+    coming.u = coming.v = coming.h = 0;
+    if (r < end && r + 1 >= low && r + 1 < high) coming = read(u, v, h, place + width);
+    // And so does what the tendencies are added to.
+    bool smooth_centres = false, smooth_faces = false;
+    triple base = {0, 0, 0}, before = {0, 0, 0};
+    if (r > start && inner && mode != ROTATIONAL) {
+      const real* z = table + (r - 1 + HALO) * MEASURES + 10;
+      smooth_centres = z[0] != 0 || z[1] != 0;
+      smooth_faces = z[2] != 0 || z[3] != 0;
+      if (mode <= LAST && !(smooth_centres && smooth_faces)) {
+        base = read(base_u, base_v, base_h, cell);
+        if (mode == STAGE_ADD) before = read(sum_u, sum_v, sum_h, cell);
+        if (mode == LAST) before = read(next_u, next_v, next_h, cell);
+      }
     }
     // Twice the thickness on west faces, and the flux through them.
     const real t1 = h1 + from_west(h1) + twice_depth;
@@ -125,7 +148,6 @@ extern "C" __global__ void __launch_bounds__(256)
       // What the tendencies take the gradient of.
       const real u0e = from_east(u0);
       const real kinetic = (u0 * u0 + u0e * u0e) * of0[1] + v0 * v0 * of0[2] + v1 * v1 * of0[3];
-      const i64 cell = place - width;
       real head0 = 0;
       if (mode != ROTATIONAL) head0 = kinetic + g * (bottom ? h0 + bottom[cell] : h0);
       const real head0w = from_west(head0);
@@ -159,11 +181,9 @@ extern "C" __global__ void __launch_bounds__(256)
         if (south && r == 1) dv = 0;
         if (mode == ROTATIONAL) dh = kinetic;
         if (inner) {
-          const bool smooth_centres = mode != ROTATIONAL && (of0[10] != 0 || of0[11] != 0);
-          const bool smooth_faces = mode != ROTATIONAL && (of0[12] != 0 || of0[13] != 0);
-          put(du, cell, mode, smooth_centres, raw_u, base_u, next_u, sum_u, a, b);
-          put(dv, cell, mode, smooth_faces, raw_v, base_v, next_v, sum_v, a, b);
-          put(dh, cell, mode, smooth_centres, raw_h, base_h, next_h, sum_h, a, b);
+          put(du, cell, mode, smooth_centres, raw_u, base.u, before.u, next_u, sum_u, a, b);
+          put(dv, cell, mode, smooth_faces, raw_v, base.v, before.v, next_v, sum_v, a, b);
+          put(dh, cell, mode, smooth_centres, raw_h, base.h, before.h, next_h, sum_h, a, b);
         }
       }
       fluxs = flux0;
