@@ -11,11 +11,13 @@ use wxsim::device::cuda::{Numbers, Nvrtc, SOURCES, Source, compile};
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 
 /// Operations that are calls of the driver, or nothing at all.
-const WITHOUT_KERNEL: [&str; 15] = [
+const WITHOUT_KERNEL: [&str; 17] = [
     "describe",
     "allocate",
     "bytes",
     "room",
+    "choices",
+    "choose",
     "repeat",
     "aside",
     "join",

@@ -93,7 +93,7 @@ impl Measure {
             let machine = Machine::of(&cpu);
             return Ok((Box::new(cpu), machine));
         }
-        let Opened { device, threads, instructions, gpu } = Opened::new(args, None)?;
+        let Opened { device, threads, instructions, gpu, .. } = Opened::new(args, None)?;
         let machine = Machine { device: device.describe(), threads, instructions, gpu };
         Ok((device, machine))
     }

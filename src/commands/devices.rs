@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use crate::device::cpu::Cpu;
-use crate::device::cuda::{Compute, Cuda, Library};
+use crate::device::cuda::{Compute, Cuda, Library, Monitor};
 use crate::device::{Device, Real};
 use crate::error::{Error, Result, chain};
 
@@ -97,6 +97,8 @@ pub struct Opened<T: Real> {
     pub instructions: String,
     /// Whether it is a GPU.
     pub gpu: bool,
+    /// How busy the GPU is.
+    pub monitor: Option<Monitor>,
 }
 
 impl<T: Real> Opened<T> {
@@ -120,7 +122,7 @@ impl<T: Real> Opened<T> {
     fn cpu(threads: Option<usize>) -> Result<Self> {
         let cpu = Cpu::new(threads)?;
         let (threads, instructions) = (cpu.threads(), cpu.instructions().to_string());
-        Ok(Self { device: Box::new(cpu), threads, instructions, gpu: false })
+        Ok(Self { device: Box::new(cpu), threads, instructions, gpu: false, monitor: None })
     }
 
     fn cuda(ordinal: usize, precision: Precision, threads: Option<usize>) -> Result<Self> {
@@ -138,7 +140,8 @@ impl<T: Real> Opened<T> {
                 .map_err(|error| Error::run("the number of cores cannot be told").caused_by(error))?
                 .get(),
         };
-        Ok(Self { device: Box::new(cuda), threads, instructions, gpu: true })
+        let monitor = Some(Monitor::new(ordinal));
+        Ok(Self { device: Box::new(cuda), threads, instructions, gpu: true, monitor })
     }
 }
 

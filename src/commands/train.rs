@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<()> {
         let mut communicator: Box<dyn Communicator<f32>> = Box::new(Host::new(meeting));
         let resume = args.resume_command(&folder);
         let mut watcher: Box<dyn Watcher> = if rank == 0 {
-            Box::new(TrainingLog::new(resume))
+            Box::new(TrainingLog::new(resume, opened.monitor.take()))
         } else {
             Box::new(OtherRank::new(rank, resume))
         };

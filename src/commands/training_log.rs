@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::device::cuda::{Load, Monitor};
 use crate::train::{Outlook, StepLine, ValidationLine, Watcher};
 
 /// Shows a training on stderr.
@@ -12,6 +13,8 @@ pub struct TrainingLog {
     /// `None` where nobody looks on.
     bar: Option<ProgressBar>,
     resume_command: String,
+    /// Of the GPU, if there is one.
+    monitor: Option<Monitor>,
     started: Instant,
     /// When the last plain line was written.
     told: Option<Instant>,
@@ -29,10 +32,10 @@ const NEW: f64 = 0.1;
 
 impl TrainingLog {
     /// `resume_command` is what continues the training after an interruption.
-    pub fn new(resume_command: String) -> Self {
+    pub fn new(resume_command: String, monitor: Option<Monitor>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(0));
         let started = Instant::now();
-        Self { bar, resume_command, started, told: None, updates: 0, samples_per_second: None }
+        Self { bar, resume_command, monitor, started, told: None, updates: 0, samples_per_second: None }
     }
 
     fn say(&self, sentence: &str) {
@@ -112,15 +115,18 @@ impl Watcher for TrainingLog {
         let loss = line.loss.map_or("not finite".into(), |loss| format!("{loss:.4}"));
         let left = self.time_left(line, outlook);
         let epoch = line.epoch + 1;
+        let load = self.monitor.as_ref().and_then(Monitor::latest).map(busy).unwrap_or_default();
         match &self.bar {
             Some(bar) => {
                 bar.set_position(line.step);
-                bar.set_message(format!("epoch {epoch}  loss {loss}  {rate:.0} samples/s  {left} left"));
+                bar.set_message(format!(
+                    "epoch {epoch}  loss {loss}  {rate:.0} samples/s{load}  {left} left"
+                ));
             }
             None if self.told.is_none_or(|told| told.elapsed() >= PAUSE) => {
                 self.told = Some(Instant::now());
                 eprintln!(
-                    "epoch {epoch}  update {}/{}  loss {loss}  {rate:.0} samples/s  {left} left",
+                    "epoch {epoch}  update {}/{}  loss {loss}  {rate:.0} samples/s{load}  {left} left",
                     line.step, outlook.updates
                 );
             }
@@ -163,6 +169,13 @@ impl Drop for TrainingLog {
     }
 }
 
+/// `  GPU 98 %, 3.1 of 139.7 GiB`
+fn busy(load: Load) -> String {
+    let gibibytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let (used, total) = (gibibytes(load.used), gibibytes(load.total));
+    format!("  GPU {} %, {used:.1} of {total:.1} GiB", load.utilization)
+}
+
 /// `45 s`, `12 min`, `3 h 5 min`
 fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
@@ -176,6 +189,12 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gpu_says_how_busy_it_is() {
+        let load = Load { utilization: 98, used: 3 << 30, total: 140 << 30 };
+        assert_eq!(busy(load), "  GPU 98 %, 3.0 of 140.0 GiB");
+    }
 
     #[test]
     fn durations_are_said_as_people_say_them() {

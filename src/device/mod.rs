@@ -24,6 +24,8 @@ mod stored;
 mod sum;
 mod transport;
 
+use std::collections::BTreeMap;
+
 pub use arena::{ArenaParts, ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
 pub use daylight::{Daylight, Light, Moment, light};
@@ -120,6 +122,14 @@ pub trait Device<T: Real>: Send {
     fn room(&self) -> Option<usize> {
         None
     }
+
+    /// How the device does, in its own words, what it can do in several ways that round differently.
+    fn choices(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// Does in these ways what it did so when it told [`choices`](Self::choices).
+    fn choose(&mut self, _choices: &BTreeMap<String, String>) {}
 
     /// Does `work`, which asks for the same operations whenever the sequence is the same. So a device may write down what
     /// was asked for, and the next time do it without asking: all that changes must lie in slots, and nothing is

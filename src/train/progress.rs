@@ -3,6 +3,8 @@
 //! A checkpoint is only made between updates, so batches that wait for their update do not occur in one. Random choices
 //! are functions of the seed and these counts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -38,6 +40,9 @@ pub struct Progress {
     /// The training has ended.
     pub finished: bool,
     pub curve: CurveLength,
+    /// How the device does what it can do in several ways that round differently.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub choices: BTreeMap<String, String>,
 }
 
 /// `state.json`.

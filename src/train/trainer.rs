@@ -153,6 +153,7 @@ impl Trainer<'_> {
         let Some(record) = &mut self.record else { return Ok(()) };
         let tensors = self.workspace.to_tensors(&*self.device);
         self.device.finish()?;
+        self.progress.choices = self.device.choices();
         record.save(&mut self.progress, tensors)
     }
 

@@ -7,18 +7,19 @@
 use cudarc::driver::CudaGraph;
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 
-use super::super::{Sequence, Slot};
+use super::super::{Device, Real, Sequence, Slot};
 use super::driver::{Call, Gpu};
+use super::{Cuda, prepared};
 use crate::error::{Error, Result};
 
 /// A recorded sequence.
-pub(super) struct Graph(CudaGraph);
+struct Graph(CudaGraph);
 
 // SAFETY: the driver's handles are used by one thread at a time, each of which binds the context first.
 unsafe impl Send for Graph {}
 
 impl Graph {
-    pub fn replay(&self) -> Result<()> {
+    fn replay(&self) -> Result<()> {
         self.0.launch().call("cuGraphLaunch")
     }
 }
@@ -33,13 +34,13 @@ pub(super) struct Graphs {
 }
 
 /// A graph, and what it writes.
-pub(super) struct Recording {
-    pub graph: Graph,
-    pub written: Vec<Slot>,
+struct Recording {
+    graph: Graph,
+    written: Vec<Slot>,
 }
 
 /// What is to be done with a sequence.
-pub(super) enum Turn {
+enum Turn {
     /// Do it: for the first time, or inside of another one.
     Work,
     Record,
@@ -47,7 +48,7 @@ pub(super) enum Turn {
 }
 
 impl Graphs {
-    pub fn turn(&mut self, sequence: Sequence) -> Turn {
+    fn turn(&mut self, sequence: Sequence) -> Turn {
         if self.recording {
             return Turn::Work;
         }
@@ -61,7 +62,7 @@ impl Graphs {
         }
     }
 
-    pub fn get(&self, sequence: Sequence) -> Option<&Recording> {
+    fn get(&self, sequence: Sequence) -> Option<&Recording> {
         self.known.iter().find(|(known, _)| *known == sequence)?.1.as_ref()
     }
 
@@ -72,7 +73,7 @@ impl Graphs {
         }
     }
 
-    pub fn keep(&mut self, sequence: Sequence, graph: Graph) {
+    fn keep(&mut self, sequence: Sequence, graph: Graph) {
         let graph = Recording { graph, written: std::mem::take(&mut self.written) };
         if let Some((_, kept)) = self.known.iter_mut().find(|(known, _)| *known == sequence) {
             *kept = Some(graph);
@@ -85,14 +86,58 @@ impl Graphs {
     }
 }
 
+/// Does a sequence, records it or replays what was recorded.
+pub(super) fn repeat<T: Real>(
+    cuda: &mut Cuda<T>,
+    sequence: Sequence,
+    work: &mut dyn FnMut(&mut dyn Device<T>),
+) {
+    // Recordings read weights as they were prepared, and prepare none.
+    if !cuda.graphs.borrow().recording {
+        cuda.attempt(prepared::refresh);
+    }
+    let turn = cuda.graphs.borrow_mut().turn(sequence);
+    match turn {
+        Turn::Work => return work(cuda),
+        Turn::Replay => {}
+        Turn::Record => {
+            if cuda.attempt(|cuda| begin(&cuda.gpu)).is_none() {
+                return;
+            }
+            cuda.graphs.borrow_mut().recording = true;
+            work(cuda);
+            cuda.graphs.borrow_mut().recording = false;
+            // A recording ends in one place.
+            let joined = cuda.lanes.join_all(&cuda.gpu);
+            cuda.attempt(|_| joined);
+            // Also where an operation failed: the stream has to leave its recording.
+            match end(&cuda.gpu) {
+                Ok(_) if cuda.failure.borrow().is_some() => return,
+                Ok(graph) => cuda.graphs.borrow_mut().keep(sequence, graph),
+                Err(error) => {
+                    cuda.attempt(|_| -> Result<()> { Err(error) });
+                    return;
+                }
+            }
+        }
+    }
+    cuda.attempt(|cuda| {
+        let graphs = cuda.graphs.borrow();
+        let Some(recording) = graphs.get(sequence) else { return Ok(()) };
+        recording.graph.replay()?;
+        recording.written.iter().for_each(|&slot| cuda.prepared.borrow_mut().touch(slot));
+        Ok(())
+    });
+}
+
 /// From here on operations are written down, not done.
-pub(super) fn begin(gpu: &Gpu) -> Result<()> {
+fn begin(gpu: &Gpu) -> Result<()> {
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     gpu.stream.begin_capture(mode).call("cuStreamBeginCapture")
 }
 
 /// What was written down since [`begin`].
-pub(super) fn end(gpu: &Gpu) -> Result<Graph> {
+fn end(gpu: &Gpu) -> Result<Graph> {
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     gpu.stream
         .end_capture(flags)

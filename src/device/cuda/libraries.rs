@@ -25,10 +25,12 @@ pub enum Library {
     Nvrtc,
     /// Convolutions.
     Cudnn,
+    /// Names for a profiler.
+    Nvtx,
 }
 
 impl Library {
-    pub const ALL: [Self; 3] = [Self::Driver, Self::Nvrtc, Self::Cudnn];
+    pub const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::Cudnn, Self::Nvtx];
 
     /// As NVIDIA calls it.
     pub fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Library {
             Self::Driver => "CUDA driver",
             Self::Nvrtc => "NVRTC",
             Self::Cudnn => "cuDNN",
+            Self::Nvtx => "NVTX",
         }
     }
 
@@ -45,6 +48,7 @@ impl Library {
             Self::Driver => "WXSIM_LIBCUDA",
             Self::Nvrtc => "WXSIM_NVRTC",
             Self::Cudnn => "WXSIM_CUDNN",
+            Self::Nvtx => "WXSIM_NVTX",
         }
     }
 
@@ -58,6 +62,7 @@ impl Library {
             Self::Cudnn => {
                 "pip install 'nvidia-cudnn-cu13>=9.10', in the active Python or any whose folder WXSIM_CUDNN names"
             }
+            Self::Nvtx => "pip install nvidia-nvtx, where a profiler is to show what wxsim does by name",
         }
     }
 
@@ -67,6 +72,7 @@ impl Library {
             Self::Driver => &["libcuda.so.1"],
             Self::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
             Self::Cudnn => &["libcudnn.so.9", "libcudnn.so"],
+            Self::Nvtx => &["libnvtx3interop.so.1", "libnvToolsExt.so.1"],
         }
     }
 
@@ -115,7 +121,7 @@ impl Library {
                     open_for_good(&path);
                 }
             }
-            Self::Driver => {}
+            Self::Driver | Self::Nvtx => {}
         }
         // SAFETY: the constructors of NVIDIA's libraries have no preconditions; the path is absolute or the user's own.
         let handle = unsafe { Handle::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {

@@ -25,10 +25,12 @@ mod leapfrog;
 mod libraries;
 mod memory;
 mod modules;
+mod monitor;
 mod nvrtc;
 mod rows;
 mod own;
 mod prepared;
+mod ranges;
 mod sources;
 mod stencils;
 mod sums;
@@ -39,11 +41,13 @@ mod waves;
 
 pub use compile::{Numbers, compile, folder as cache_folder};
 pub use libraries::{Library, site_packages};
+pub use monitor::{Load, Monitor};
 pub use nvrtc::{Nvrtc, Output};
 pub use sources::{ALL as SOURCES, Source};
 pub use survey::{Card, Installed, cards, installed};
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use super::{
     Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode,
@@ -54,12 +58,13 @@ use crate::error::{Error, Result};
 use beside::Side;
 use cudnn::{Cudnn, Storage};
 use driver::Gpu;
-use graphs::{Graphs, Turn};
+use graphs::Graphs;
 use lanes::Lanes;
 use launch::Launch;
 use memory::{Arena, Scratch};
 use modules::Modules;
 use prepared::Prepared;
+use ranges::Ranges;
 
 /// How exactly a GPU in single precision computes; parameters, cell states and sums are single in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +92,7 @@ pub struct Cuda<T: Real> {
     cudnn: Option<(Cudnn, Storage)>,
     graphs: RefCell<Graphs>,
     lanes: Lanes,
+    ranges: Option<Ranges>,
     /// The first error since [`Device::finish`] was last called. Until then nothing more is done.
     failure: RefCell<Option<Error>>,
     numbers: Numbers,
@@ -119,6 +125,7 @@ impl<T: Real> Cuda<T> {
             prepared: RefCell::default(),
             cudnn,
             graphs: RefCell::default(),
+            ranges: Ranges::open(),
             failure: RefCell::default(),
             numbers,
             element: std::marker::PhantomData,
@@ -222,42 +229,19 @@ impl<T: Real> Device<T> for Cuda<T> {
         if self.failure.borrow().is_some() {
             return;
         }
-        // Recordings read weights as they were prepared, and prepare none.
-        if !self.graphs.borrow().recording {
-            self.attempt(prepared::refresh);
+        let ranges = self.ranges.take();
+        Ranges::within(ranges.as_ref(), sequence.name, || graphs::repeat(self, sequence, work));
+        self.ranges = ranges;
+    }
+
+    fn choices(&self) -> BTreeMap<String, String> {
+        self.cudnn.as_ref().map(|(cudnn, _)| cudnn.choices()).unwrap_or_default()
+    }
+
+    fn choose(&mut self, choices: &BTreeMap<String, String>) {
+        if let Some((cudnn, _)) = &self.cudnn {
+            cudnn.choose(choices);
         }
-        let turn = self.graphs.borrow_mut().turn(sequence);
-        match turn {
-            Turn::Work => return work(self),
-            Turn::Replay => {}
-            Turn::Record => {
-                if self.attempt(|cuda| graphs::begin(&cuda.gpu)).is_none() {
-                    return;
-                }
-                self.graphs.borrow_mut().recording = true;
-                work(self);
-                self.graphs.borrow_mut().recording = false;
-                // A recording ends in one place.
-                let joined = self.lanes.join_all(&self.gpu);
-                self.attempt(|_| joined);
-                // Also where an operation failed: the stream has to leave its recording.
-                match graphs::end(&self.gpu) {
-                    Ok(_) if self.failure.borrow().is_some() => return,
-                    Ok(graph) => self.graphs.borrow_mut().keep(sequence, graph),
-                    Err(error) => {
-                        self.attempt(|_| -> Result<()> { Err(error) });
-                        return;
-                    }
-                }
-            }
-        }
-        self.attempt(|cuda| {
-            let graphs = cuda.graphs.borrow();
-            let Some(recording) = graphs.get(sequence) else { return Ok(()) };
-            recording.graph.replay()?;
-            recording.written.iter().for_each(|&slot| cuda.prepared.borrow_mut().touch(slot));
-            Ok(())
-        });
     }
 
     fn aside(&mut self, lane: usize, work: &mut dyn FnMut(&mut dyn Device<T>)) {

@@ -30,6 +30,11 @@ pub fn installed(library: Library) -> Result<Installed> {
             let (major, minor) = nvrtc.version;
             Ok(Installed { path: nvrtc.path.clone(), version: format!("{major}.{minor}") })
         }
+        Library::Nvtx => {
+            let (path, _) = library.open()?;
+            let third = path.to_string_lossy().contains("nvtx3");
+            Ok(Installed { path, version: if third { "3" } else { "2" }.into() })
+        }
         Library::Cudnn => {
             let (path, handle) = library.open()?;
             // SAFETY: the type is that of the function in cudnn_version.h.

@@ -28,6 +28,7 @@ fn plan() -> TrainPlan {
         seed: 1,
         batch: BATCH,
         accumulate: 1,
+        recompute: false,
         curriculum: vec![Stage { epochs: 1, leads: LEADS }],
         learning_rate: LearningRate { peak: 0.01, floor: 0.0, warm_up: 0 },
         // A larger epsilon than usual: where a gradient is nearly zero, Adam would divide rounding by rounding.

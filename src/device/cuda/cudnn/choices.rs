@@ -70,6 +70,8 @@ fn name(problem: &Problem) -> String {
 pub struct Choices {
     path: Option<PathBuf>,
     known: BTreeMap<String, String>,
+    /// What counts more in this process, and is not written.
+    preferred: BTreeMap<String, String>,
 }
 
 impl Choices {
@@ -82,15 +84,28 @@ impl Choices {
         let path = folder.map(|folder| folder.join(format!("convolutions-{word}-cudnn-{version}.json")));
         let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok());
         let known = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Self { path, known }
+        Self { path, known, preferred: BTreeMap::new() }
     }
 
     pub fn get(&self, problem: &Problem) -> Option<Choice> {
-        Choice::parse(self.known.get(&name(problem))?)
+        Choice::parse(&self.told(problem)?.1)
+    }
+
+    /// A choice as the file has it.
+    pub fn told(&self, problem: &Problem) -> Option<(String, String)> {
+        let name = name(problem);
+        let choice = self.preferred.get(&name).or_else(|| self.known.get(&name))?.clone();
+        Some((name, choice))
+    }
+
+    /// Takes these choices, for this process alone.
+    pub fn prefer(&mut self, told: &BTreeMap<String, String>) {
+        self.preferred.clone_from(told);
     }
 
     /// Remembers a choice, here and on disk. A cache that is read-only or full costs the next start some seconds.
     pub fn put(&mut self, problem: &Problem, choice: Choice) {
+        self.preferred.remove(&name(problem));
         self.known.insert(name(problem), choice.text());
         let _ = self.write();
     }
@@ -139,6 +154,13 @@ mod tests {
         assert_eq!(third.get(&problem(2)), None);
         assert_eq!(third.get(&Problem { adds: false, ..problem(16) }), None);
         assert_eq!(open("NVIDIA H100").get(&problem(16)), None);
+        // What a checkpoint tells counts more than the file.
+        let mut resumed = open("NVIDIA H200");
+        let told = third.told(&problem(1)).unwrap();
+        resumed.prefer(&[third.told(&problem(16)).unwrap(), (told.0, "A 2 67".into())].into());
+        let found = Found { source: Source::Heuristic, rank: 2, engine: 67 };
+        assert_eq!(resumed.get(&problem(1)), Some(Choice::Plan(found)));
+        assert_eq!(resumed.get(&problem(16)), Some(plan));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod plan;
 mod trial;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use cudarc::cudnn::sys::cudnnHandle_t as Handle;
@@ -69,6 +69,18 @@ impl Cudnn {
         // SAFETY: a live handle and a live stream of the same context.
         let status = unsafe { (self.table.set_stream)(self.handle, gpu.stream.cu_stream().cast()) };
         self.table.check(status, "cudnnSetStream")
+    }
+
+    /// How the problems that were met are solved, in words.
+    pub fn choices(&self) -> BTreeMap<String, String> {
+        let choices = self.choices.borrow();
+        self.plans.borrow().keys().filter_map(|problem| choices.told(problem)).collect()
+    }
+
+    /// Solves problems in these ways, whatever the cache on disk says.
+    pub fn choose(&self, told: &BTreeMap<String, String>) {
+        self.plans.borrow_mut().clear();
+        self.choices.borrow_mut().prefer(told);
     }
 
     /// Whether a plan of the library is the way to solve a problem, and not wxsim's own kernel. The first time, all plans are
