@@ -27,8 +27,8 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// The edge may use everything.
 const EDGE: &[&str] = &["config", "cli", "commands", "main", "lib"];
 
-/// Rooms whose files may contain `unsafe`.
-const MAY_BE_UNSAFE: &[&str] = &["device", "comm"];
+/// Rooms, or parts of them, whose files may contain `unsafe`.
+const MAY_BE_UNSAFE: &[&str] = &["device", "comm", "export/tensorrt"];
 
 const LINES_AT_MOST: usize = 800;
 
@@ -125,17 +125,13 @@ fn the_readme_maps_every_room() {
 
 #[test]
 fn unsafe_stays_in_its_rooms_and_says_why_it_is_safe() {
-    for (room, path, text) in sources() {
+    for (_, path, text) in sources() {
+        let may = MAY_BE_UNSAFE.iter().any(|room| path.starts_with(room));
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or("");
             let is_unsafe =
                 code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
-            assert!(
-                !is_unsafe || MAY_BE_UNSAFE.contains(&room.as_str()),
-                "{}:{}: unsafe outside its rooms",
-                path.display(),
-                number + 1
-            );
+            assert!(!is_unsafe || may, "{}:{}: unsafe outside its rooms", path.display(), number + 1);
         }
         if text.contains("unsafe {") {
             assert!(text.contains("SAFETY"), "{}: unsafe without a SAFETY line", path.display());

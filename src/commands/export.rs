@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -12,6 +13,7 @@ use crate::device::cpu::Cpu;
 use crate::error::{Context, Error, Kind, Result};
 use crate::export::onnx::{self, Extent, Form};
 use crate::export::parity::{self, Row};
+use crate::export::tensorrt::{self, Batch, BuildPlan, Built, Capability};
 use crate::export::{OnnxForecaster, OnnxRuntime, Precision, Trained};
 use crate::field::State;
 use crate::forecast::{Analyses, InitTimes};
@@ -25,15 +27,24 @@ pub struct Args {
     #[arg(value_name = "RUN")]
     model: PathBuf,
     /// As an ONNX graph of one step
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "tensorrt")]
     onnx: bool,
+    /// As an engine of TensorRT, beside the graph that it is built from
+    #[arg(long, conflicts_with = "unrolled")]
+    tensorrt: bool,
     /// As one graph of a whole forecast of so many steps, from the analyses on
     #[arg(long, value_name = "STEPS")]
     unrolled: Option<usize>,
-    /// What convolutions compute with: fp32, fp16, bf16
+    /// What convolutions compute with: fp32, fp16, bf16; an engine also tf32
     #[arg(long, default_value = "fp32")]
     precision: Precision,
-    /// The file to write [default: in the folder export of the run]
+    /// Compute capabilities of the cards that an engine is for, as 8.9,12.0 [default: the GPU of this machine]
+    #[arg(long, value_delimiter = ',', requires = "tensorrt")]
+    target: Vec<Capability>,
+    /// Forecasts at once that an engine takes: one number, or the least, the usual and the most
+    #[arg(long, default_value = "1:1:8", requires = "tensorrt")]
+    batch: Batch,
+    /// The graph to write; an engine goes beside it [default: in the folder export of the run]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Files with the analyses to compare from [default: those that the run was trained on]
@@ -60,6 +71,10 @@ struct Report<'a> {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    if args.precision == Precision::Tf32 && !args.tensorrt {
+        return Err(Error::input("a graph of tf32 is that of fp32: only an engine is built to compute so")
+            .hint("use --precision fp32"));
+    }
     let inits = InitTimes::parse(&args.init_time)?;
     let folder = run_folder::folder(&args.model)?;
     let config = Config::load(&folder.join("config.toml"), &args.overrides)?;
@@ -90,7 +105,7 @@ pub fn run(args: &Args) -> Result<()> {
     // The processor has no convolution of bfloat16, so there the same numbers go through float32.
     let checked = match args.precision {
         Precision::Bf16 => onnx::encode(&trained, args.precision, extent, Form::Emulated)?,
-        Precision::Fp32 | Precision::Fp16 => graph,
+        Precision::Fp32 | Precision::Tf32 | Precision::Fp16 => graph.clone(),
     };
     let cpu = Cpu::new(None)?;
     let mut exported = OnnxForecaster::new(trained.clone(), &runtime, &checked, extent, cpu.threads())?;
@@ -113,10 +128,33 @@ pub fn run(args: &Args) -> Result<()> {
         .map_err(|error| Error::run("the comparison cannot be written").caused_by(error))?;
     save(&beside(&path), text.as_bytes())?;
     output::print(&parity::table(&rows))?;
-    verdict
+    verdict?;
+    if args.tensorrt { args.build(&path, &graph, &trained) } else { Ok(()) }
 }
 
 impl Args {
+    /// Builds the engine of a graph that was found right, and puts it beside.
+    fn build(&self, path: &Path, graph: &[u8], trained: &Trained) -> Result<()> {
+        let plan = BuildPlan { precision: self.precision, targets: self.target.clone(), batch: self.batch };
+        let start = Instant::now();
+        let Built { engine, card } = tensorrt::build(graph, &trained.info.origin, &plan)?;
+        let path = path.with_extension("engine");
+        save(&path, &engine)?;
+        card.save(&path)?;
+        let targets: Vec<String> = card.targets.iter().map(ToString::to_string).collect();
+        eprintln!(
+            "{} bytes in {}, by {} in {:.1} s, for compute capability {} and {} forecasts at once",
+            engine.len(),
+            path.display(),
+            card.library,
+            start.elapsed().as_secs_f64(),
+            targets.join(" and "),
+            card.batch
+        );
+        eprintln!("the engine itself was not run; its graph was compared above");
+        Ok(())
+    }
+
     fn file_name(&self, extent: Extent) -> String {
         match extent {
             Extent::Step => format!("step-{}.onnx", self.precision),

@@ -41,10 +41,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let inits = InitTimes::parse(&args.init_time)?;
-    let config = run_folder::config(&run_folder::folder(&args.model)?)?;
+    let folder = run_folder::folder(&args.model)?;
+    let config = run_folder::config(&folder)?;
     let lead = args.lead.unwrap_or(config.forecast.lead);
     let trained = Arc::new(Trained::open(&args.model)?);
-    let mut network = NetworkStepper::with_providers(trained, args.providers.candidates()?)?;
+    let mut network = NetworkStepper::with_providers(trained, args.providers.candidates(&folder)?)?;
     network.refusals().iter().for_each(|refusal| eprintln!("note: {refusal}"));
     forecast_files::steps_of(lead, network.info().step)?;
 

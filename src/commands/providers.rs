@@ -1,9 +1,13 @@
 //! `--provider`: which programs may compute a network, in which order.
 
-use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs, Precision};
 use crate::device::cuda::Library;
 use crate::error::{Error, Result};
-use crate::runner::{Candidate, Native};
+use crate::export::{self, Trained};
+use crate::runner::{Candidate, Native, Provider};
 
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -11,6 +15,8 @@ pub enum Choose {
     /// All that this machine has, the fastest first; when one breaks, the next goes on.
     #[default]
     Auto,
+    /// An engine that wxsim export made, and nothing else.
+    Tensorrt,
     /// wxsim's own network on a GPU, and nothing else.
     Cuda,
     /// wxsim's own network on the processor, and nothing else.
@@ -27,21 +33,49 @@ pub struct ProviderArgs {
 }
 
 impl ProviderArgs {
-    pub fn candidates(&self) -> Result<Vec<Candidate>> {
+    /// For the network of a run folder, in whose folder `export` engines are looked for.
+    pub fn candidates(&self, run: &Path) -> Result<Vec<Candidate>> {
         let cpu = || self.native("cpu".into(), Choice::Cpu);
         let cuda = |number: usize| self.native(format!("cuda:{number}"), Choice::Cuda(number));
         Ok(match (self.provider, self.device.device) {
             (Choose::Auto | Choose::Cpu, Choice::Cpu) | (Choose::Cpu, Choice::Auto) => vec![cpu()],
             (Choose::Auto | Choose::Cuda, Choice::Cuda(number)) => vec![cuda(number)],
             (Choose::Cuda, Choice::Auto) => vec![cuda(0)],
+            (Choose::Tensorrt, Choice::Auto) => vec![self.engine(run, 0)],
+            (Choose::Tensorrt, Choice::Cuda(number)) => vec![self.engine(run, number)],
             // A machine without a driver has no GPU to wonder about.
             (Choose::Auto, Choice::Auto) if Library::Driver.find().is_err() => vec![cpu()],
+            (Choose::Auto, Choice::Auto) if self.engine_file(run).is_file() => {
+                vec![self.engine(run, 0), cuda(0), cpu()]
+            }
             (Choose::Auto, Choice::Auto) => vec![cuda(0), cpu()],
-            (Choose::Cuda, Choice::Cpu) | (Choose::Cpu, Choice::Cuda(_)) => {
+            (Choose::Cuda | Choose::Tensorrt, Choice::Cpu) | (Choose::Cpu, Choice::Cuda(_)) => {
                 return Err(Error::input("--provider and --device contradict each other")
                     .hint("leave one of them out"));
             }
         })
+    }
+
+    /// Where `wxsim export --tensorrt` puts the engine of this precision.
+    fn engine_file(&self, run: &Path) -> PathBuf {
+        run.join("export").join(format!("step-{}.engine", self.export_precision()))
+    }
+
+    fn export_precision(&self) -> export::Precision {
+        match self.device.precision {
+            Precision::Fp32 => export::Precision::Fp32,
+            Precision::Tf32 => export::Precision::Tf32,
+            Precision::Bf16 => export::Precision::Bf16,
+            Precision::Fp16 => export::Precision::Fp16,
+        }
+    }
+
+    fn engine(&self, run: &Path, number: usize) -> Candidate {
+        let (path, precision) = (self.engine_file(run), self.export_precision());
+        Candidate {
+            name: format!("tensorrt on cuda:{number}"),
+            open: Box::new(move |trained| open_engine(trained, &path, precision, number)),
+        }
     }
 
     fn native(&self, name: String, device: Choice) -> Candidate {
@@ -54,6 +88,27 @@ impl ProviderArgs {
     }
 }
 
+#[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
+fn open_engine(
+    trained: Arc<Trained>,
+    path: &Path,
+    precision: export::Precision,
+    number: usize,
+) -> Result<Box<dyn Provider>> {
+    Ok(Box::new(crate::runner::TensorRt::open(trained, path, precision, number)?))
+}
+
+#[cfg(not(any(feature = "tensorrt", feature = "tensorrt-rtx")))]
+fn open_engine(
+    _trained: Arc<Trained>,
+    path: &Path,
+    _precision: export::Precision,
+    _number: usize,
+) -> Result<Box<dyn Provider>> {
+    Err(Error::input(format!("this wxsim was built without TensorRT, which {} needs", path.display()))
+        .hint(export::tensorrt::REMEDY))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,10 +117,12 @@ mod tests {
     fn a_device_that_is_named_stands_alone_and_must_fit_the_provider() {
         let names = |provider, device: Choice| {
             let args = ProviderArgs { provider, device: device.into() };
-            args.candidates().map(|all| all.into_iter().map(|one| one.name).collect::<Vec<String>>())
+            args.candidates(Path::new("nowhere"))
+                .map(|all| all.into_iter().map(|one| one.name).collect::<Vec<String>>())
         };
         assert_eq!(names(Choose::Auto, Choice::Cuda(1)).unwrap(), ["cuda:1"]);
         assert_eq!(names(Choose::Cuda, Choice::Auto).unwrap(), ["cuda:0"]);
+        assert_eq!(names(Choose::Tensorrt, Choice::Cuda(1)).unwrap(), ["tensorrt on cuda:1"]);
         assert_eq!(names(Choose::Cpu, Choice::Auto).unwrap(), ["cpu"]);
         assert_eq!(names(Choose::Auto, Choice::Auto).unwrap().last().unwrap(), "cpu");
         assert!(names(Choose::Cuda, Choice::Cpu).is_err() && names(Choose::Cpu, Choice::Cuda(0)).is_err());

@@ -20,6 +20,7 @@ pub struct ExportConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct Bounds {
     pub fp32: f64,
+    pub tf32: f64,
     pub fp16: f64,
     pub bf16: f64,
 }
@@ -32,7 +33,7 @@ impl Default for ExportConfig {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { fp32: 1e-3, fp16: 0.02, bf16: 0.1 }
+        Self { fp32: 1e-3, tf32: 0.02, fp16: 0.02, bf16: 0.1 }
     }
 }
 
@@ -55,6 +56,7 @@ impl Bounds {
     pub fn of(&self, precision: Precision) -> f64 {
         match precision {
             Precision::Fp32 => self.fp32,
+            Precision::Tf32 => self.tf32,
             Precision::Fp16 => self.fp16,
             Precision::Bf16 => self.bf16,
         }

@@ -1,13 +1,15 @@
 //! # A trained network for other programs
 //!
 //! [`Trained`] is what a checkpoint holds. [`onnx`] makes a graph of it, [`OnnxForecaster`] runs that graph in ONNX Runtime,
-//! which is looked for when the program runs, and [`parity`] holds its forecasts against wxsim's own.
+//! which is looked for when the program runs, and [`parity`] holds its forecasts against wxsim's own. [`tensorrt`] makes an
+//! engine of it.
 
 mod forecaster;
 pub mod onnx;
 mod onnxruntime;
 pub mod parity;
 mod precision;
+pub mod tensorrt;
 mod trained;
 
 pub use forecaster::OnnxForecaster;

@@ -10,16 +10,19 @@ use crate::error::Error;
 pub enum Precision {
     #[default]
     Fp32,
+    /// Float32, of whose significands convolutions read 11 bits: the same graph, which an engine may compute so.
+    Tf32,
     Fp16,
     Bf16,
 }
 
 impl Precision {
-    pub const ALL: [Self; 3] = [Self::Fp32, Self::Fp16, Self::Bf16];
+    pub const ALL: [Self; 4] = [Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Fp32 => "fp32",
+            Self::Tf32 => "tf32",
             Self::Fp16 => "fp16",
             Self::Bf16 => "bf16",
         }

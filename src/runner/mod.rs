@@ -6,7 +6,11 @@
 mod native;
 mod network;
 mod provider;
+#[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
+mod tensorrt;
 
 pub use native::Native;
 pub use network::{Forecast, KEEP_EVERY, NetworkStepper};
-pub use provider::{Candidate, Kept, Provider};
+pub use provider::{Candidate, Kept, Open, Provider};
+#[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
+pub use tensorrt::TensorRt;

@@ -1,5 +1,7 @@
 //! Networks of every kind with random numbers in place of learned ones, in checkpoint folders, and analyses for them.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -80,7 +80,7 @@ pub fn encode(trained: &Trained, precision: Precision, extent: Extent, form: For
         Form::Emulated => Arithmetic::Rounded(kind),
     };
     let arithmetic = match precision {
-        Precision::Fp32 => Arithmetic::Single,
+        Precision::Fp32 | Precision::Tf32 => Arithmetic::Single,
         Precision::Fp16 => narrow(Type::Float16),
         Precision::Bf16 => narrow(Type::Bfloat16),
     };

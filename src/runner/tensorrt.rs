@@ -1,0 +1,121 @@
+//! An engine of TensorRT as a provider.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::provider::{Kept, Provider};
+use crate::error::Result;
+use crate::export::onnx::{self, Extent, Form, names};
+use crate::export::tensorrt::Engine;
+use crate::export::{Precision, Trained};
+use crate::field::State;
+use crate::model::Memory;
+use crate::time::ValidTime;
+
+pub struct TensorRt {
+    engine: Engine,
+    trained: Arc<Trained>,
+    /// `["h_0", "c_0", ..]`
+    memories: Vec<String>,
+}
+
+impl TensorRt {
+    /// Opens an engine that was built from this network in this precision.
+    pub fn open(trained: Arc<Trained>, engine: &Path, precision: Precision, ordinal: usize) -> Result<Self> {
+        let graph = onnx::encode(&trained, precision, Extent::Step, Form::Native)?;
+        let memories = names::memories(trained.architecture.hidden.len());
+        Ok(Self { engine: Engine::open(engine, &graph, ordinal)?, trained, memories })
+    }
+
+    fn feed(&mut self, from: ValidTime) -> Result<()> {
+        let Trained { normalizer, info, .. } = &*self.trained;
+        let forcings = self.trained.raw_forcings(from);
+        if !forcings.is_empty() {
+            self.engine.set(names::FORCINGS, &forcings)?;
+        }
+        let times = [(names::CLIMATOLOGY, from), (names::CLIMATOLOGY_NEXT, from.after(info.step))];
+        for (name, valid) in times {
+            if let Some(normal) = normalizer.climatology_at(valid)? {
+                self.engine.set(name, &normal)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Provider for TensorRt {
+    fn describe(&self) -> String {
+        self.engine.description.clone()
+    }
+
+    fn start(&mut self, analyses: &[State]) -> Result<()> {
+        for name in &self.memories {
+            let len = self.engine.get(name)?.len();
+            self.engine.set(name, &vec![0.0; len])?;
+        }
+        for (frame, state) in analyses.iter().enumerate() {
+            if frame > 0 {
+                self.step(analyses[frame - 1].valid)?;
+            }
+            self.engine.set(names::X, &self.trained.fed(state))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, from: ValidTime) -> Result<()> {
+        self.feed(from)?;
+        self.engine.run()
+    }
+
+    fn state(&mut self, valid: ValidTime) -> Result<State> {
+        self.trained.published(self.engine.get(names::X)?, valid)
+    }
+
+    fn keep(&mut self, valid: ValidTime) -> Result<Kept> {
+        let state = self.state(valid)?;
+        let mut fields = vec![0.0; state.values.len()];
+        self.trained.normalizer.normalize(&state, &mut fields)?;
+        let memories = self
+            .memories
+            .chunks(2)
+            .zip(&self.trained.architecture.hidden)
+            .map(|(pair, &hidden)| {
+                let read = |name: &String| Ok(transposed(&self.engine.get(name)?, hidden));
+                Ok(Memory { h: read(&pair[0])?, c: read(&pair[1])? })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Kept { fields, memories })
+    }
+
+    fn resume(&mut self, kept: &Kept, valid: ValidTime) -> Result<()> {
+        let state = self.trained.normalizer.unnormalize(&kept.fields, valid)?;
+        self.engine.set(names::X, &self.trained.fed(&state))?;
+        for ((pair, memory), &hidden) in
+            self.memories.chunks(2).zip(&kept.memories).zip(&self.trained.architecture.hidden)
+        {
+            for (name, values) in pair.iter().zip([&memory.h, &memory.c]) {
+                self.engine.set(name, &transposed(values, values.len() / hidden))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `[rows, columns]` of a matrix of so many rows, turned over.
+fn transposed(values: &[f32], rows: usize) -> Vec<f32> {
+    let columns = values.len() / rows;
+    (0..columns).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turned_over_twice_is_as_before() {
+        let values: Vec<f32> = (0..6).map(|i| i as f32).collect();
+        let turned = transposed(&values, 2);
+        assert_eq!(turned, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+        assert_eq!(transposed(&turned, 3), values);
+    }
+}
