@@ -2,7 +2,9 @@
 
 mod waves;
 
-use std::process::Output;
+use std::net::TcpListener;
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waves::Place;
@@ -85,4 +87,50 @@ fn a_batch_that_cannot_be_shared_is_refused_once() {
     assert!(text.contains("error: 3 ranks"), "what all ranks say is said once: {text}");
     let output = place.train("both", &["--ranks", "2", "--device", "cuda:0"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// Starts one of several processes that train together.
+fn start_rank(place: &Place, run: &str, address: &str, rank: usize, more: &[&str]) -> Child {
+    let mut command = place.command(run, &[more, &["--device", "cpu"]].concat());
+    command.env("WXSIM_RANK", rank.to_string()).env("WXSIM_SIZE", "2").env("WXSIM_ADDRESS", address);
+    command.spawn().unwrap()
+}
+
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("127.0.0.1:{}", listener.local_addr().unwrap().port())
+}
+
+#[test]
+fn processes_train_as_threads_do_and_end_together() {
+    let place = Place::new();
+    succeeds(&place.train("threads", &["--ranks", "2"]));
+    let address = free_address();
+    let children = [0, 1].map(|rank| start_rank(&place, "processes", &address, rank, &[]));
+    let texts = children.map(|child| succeeds(&child.wait_with_output().unwrap()));
+    place.assert_same("processes", "threads");
+    assert!(
+        texts[0].contains("device: 2 x cpu") && !texts[1].contains("device:"),
+        "the first speaks for all"
+    );
+
+    // One is killed: the other says so, soon, and the run goes on from its last checkpoint.
+    for killed in [1, 0] {
+        let run = format!("killed-{killed}");
+        let address = free_address();
+        let mut children = [0, 1].map(|rank| start_rank(&place, &run, &address, rank, &[]));
+        while place.metrics(&run).lines().count() < 7 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        children[killed].kill().unwrap();
+        let start = Instant::now();
+        let mut outputs = children.map(|child| child.wait_with_output().unwrap()).into_iter();
+        let other = outputs.nth(1 - killed).unwrap();
+        let text = String::from_utf8_lossy(&other.stderr);
+        assert_eq!(other.status.code(), Some(1), "{text}");
+        assert!(text.contains(&format!("rank {killed} is gone")) && text.contains("--resume"), "{text}");
+        assert!(start.elapsed() < Duration::from_secs(20));
+        succeeds(&place.train(&run, &["--resume", "--ranks", "2"]));
+        place.assert_same(&run, "threads");
+    }
 }

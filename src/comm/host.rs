@@ -18,11 +18,16 @@ impl Host {
         Self { meeting }
     }
 
+    /// The meeting of a group.
+    pub(super) fn split_meeting(&mut self, colour: usize) -> Result<Box<dyn Meeting>> {
+        self.meeting.split(colour)
+    }
+
     /// Exchanges pieces of numbers. After a failure, of which the next operation that can will tell, there is nothing.
     fn swap<T: Real>(&mut self, what: &str, parcel: Parcel, lengths: &[usize]) -> Option<Vec<Vec<T>>> {
         let pieces = self.meeting.exchange(what, parcel).ok()?;
         if let Some(rank) = (0..pieces.len()).find(|&r| pieces[r].len() != lengths[r] * size_of::<T>()) {
-            self.meeting.fail(&Error::run(format!(
+            self.meeting.lifeline().fail(&Error::run(format!(
                 "{} bytes came from rank {rank} for {what} of {} numbers: a mistake in wxsim",
                 pieces[rank].len(),
                 lengths[rank]
@@ -123,6 +128,9 @@ impl<T: Real> Communicator<T> for Host {
         }
     }
 
+    /// Devices do nothing here that their hosts do not wait for.
+    fn depend(&mut self) {}
+
     fn total(&mut self, values: &mut [f64]) -> Result<()> {
         let what = format!("total of {} numbers", values.len());
         let parts = self.meeting.exchange(&what, Parcel::ForAll(bytes(values)))?;
@@ -137,7 +145,7 @@ impl<T: Real> Communicator<T> for Host {
         self.meeting.exchange("barrier", Parcel::ForAll(bytes::<f64>(&[]))).map(|_| ())
     }
 
-    fn split(&mut self, colour: usize) -> Result<Box<dyn Communicator<T>>> {
+    fn split(&mut self, _: &mut dyn Device<T>, colour: usize) -> Result<Box<dyn Communicator<T>>> {
         Ok(Box::new(Self { meeting: self.meeting.split(colour)? }))
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::meeting::{Bytes, Meeting, Parcel, group};
+use super::meeting::{Bytes, Lifeline, Meeting, Parcel, group};
 use crate::error::{Error, Kind, Result, chain};
 
 /// The place itself, shared by all ranks and all their groups.
@@ -153,7 +153,7 @@ impl Table {
 }
 
 /// `rank 3`, `ranks 1, 4, 5`
-fn ranks(ranks: impl Iterator<Item = usize>) -> String {
+pub(super) fn ranks(ranks: impl Iterator<Item = usize>) -> String {
     let names: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
     format!("rank{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
@@ -166,7 +166,7 @@ pub(super) struct Place {
     pub size: usize,
     pub round: u64,
     /// Groups that were split off.
-    splits: u64,
+    pub splits: u64,
 }
 
 impl Place {
@@ -218,7 +218,23 @@ impl Meeting for AtHub {
         Ok(Box::new(Self { hub: self.hub.clone(), place, world_rank: self.world_rank }))
     }
 
+    fn lifeline(&self) -> Arc<dyn Lifeline> {
+        Arc::new(Line { hub: self.hub.clone(), rank: self.world_rank })
+    }
+}
+
+/// A rank's line to the hub.
+struct Line {
+    hub: Arc<Hub>,
+    rank: usize,
+}
+
+impl Lifeline for Line {
     fn fail(&self, error: &Error) {
-        self.hub.fail(Failure::of(self.world_rank, error));
+        self.hub.fail(Failure::of(self.rank, error));
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.hub.failure().map(|failure| failure.error())
     }
 }

@@ -34,8 +34,16 @@ pub trait Meeting: Send {
     fn exchange(&mut self, what: &str, parcel: Parcel) -> Result<Vec<Bytes>>;
     /// The group of all ranks that gave the same colour, in their order.
     fn split(&mut self, colour: usize) -> Result<Box<dyn Meeting>>;
+    /// What outlives this.
+    fn lifeline(&self) -> Arc<dyn Lifeline>;
+}
+
+/// Bad news of a meeting, from and for any thread.
+pub trait Lifeline: Send + Sync {
     /// Ends the meeting for all ranks, unless it has failed before.
     fn fail(&self, error: &Error);
+    /// Why the meeting has failed.
+    fn failure(&self) -> Option<Error>;
 }
 
 /// A meeting of one.
@@ -59,8 +67,18 @@ impl Meeting for Alone {
         Ok(Box::new(Self))
     }
 
-    /// Nobody else has to know.
+    fn lifeline(&self) -> Arc<dyn Lifeline> {
+        Arc::new(Self)
+    }
+}
+
+/// Nobody else has to know.
+impl Lifeline for Alone {
     fn fail(&self, _: &Error) {}
+
+    fn failure(&self) -> Option<Error> {
+        None
+    }
 }
 
 /// Rank and size within the group of those ranks of a meeting that give the same colour.

@@ -8,23 +8,30 @@
 //! collectives: operations that all ranks of a group ask for, in the same order.
 //!
 //! A [`Meeting`] brings bytes from host to host and tells when somebody is missing. There is one of threads
-//! ([`run`]) and one of a single rank ([`Alone`]). A [`Communicator`] exchanges what lies in the slots of devices:
-//! [`Host`] by way of a meeting.
+//! ([`run`]), one of processes ([`join`], which knows from [`place`] what started them), and one of a single rank ([`Alone`]). A [`Communicator`] exchanges what lies in the slots of devices:
+//! [`Host`] by way of a meeting, [`Nccl`] from GPU to GPU.
 //!
 //! Sums are taken in the order of the ranks, whoever comes first, so that they are equal bit for bit on all ranks and in all
 //! runs. Who fails, panics or does not come in time fails the meeting for good: every other rank gets that one
 //! reason, instead of waiting for ever.
 
+mod frames;
 mod host;
 mod hub;
+mod launch;
 mod meeting;
+mod nccl;
+mod store;
 #[cfg(test)]
 mod tests;
 mod threads;
 
 pub use host::Host;
-pub use meeting::{Alone, Bytes, Meeting, Parcel};
-pub use threads::run;
+pub use launch::{Place, place};
+pub use meeting::{Alone, Bytes, Lifeline, Meeting, Parcel};
+pub use nccl::Nccl;
+pub use store::join;
+pub use threads::{run, run_one};
 
 use crate::device::{Device, Real, Slot};
 use crate::error::Result;
@@ -56,12 +63,14 @@ pub trait Communicator<T: Real>: Send {
     /// one rank sends to another arrives in the order of the lists.
     fn exchange(&mut self, device: &mut dyn Device<T>, sent: &[(usize, Slot)], received: &[(usize, Slot)]);
 
+    /// What the device is asked to do from here on may have to wait for other ranks, until hosts meet again.
+    fn depend(&mut self);
     /// Replaces each number by its sum over all ranks, at once.
     fn total(&mut self, values: &mut [f64]) -> Result<()>;
     /// Waits for all ranks.
     fn barrier(&mut self) -> Result<()>;
     /// The group of all ranks that gave the same colour, in their order.
-    fn split(&mut self, colour: usize) -> Result<Box<dyn Communicator<T>>>;
+    fn split(&mut self, device: &mut dyn Device<T>, colour: usize) -> Result<Box<dyn Communicator<T>>>;
     /// Ends together: nobody leaves before all are done.
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -144,8 +144,8 @@ fn neighbours_exchange_what_they_like() {
 fn a_group_splits_into_rows_and_columns() {
     let found = on(6, &[1], |rank| {
         let own = rank.comm.rank();
-        let mut rows = rank.comm.split(own / 3)?;
-        let mut columns = rank.comm.split(own % 3)?;
+        let mut rows = rank.comm.split(&mut rank.device, own / 3)?;
+        let mut columns = rank.comm.split(&mut rank.device, own % 3)?;
         let mut sums = [[own as f64], [own as f64]];
         rows.total(&mut sums[0])?;
         columns.total(&mut sums[1])?;

@@ -69,6 +69,20 @@ pub fn run<W: Send, R: Send>(
     }
 }
 
+/// Does `work` on the one rank that this process is. What fails, a panic too, ends the meeting of all.
+pub fn run_one<R>(meeting: Box<dyn Meeting>, work: impl FnOnce(Box<dyn Meeting>) -> Result<R>) -> Result<R> {
+    let (rank, lifeline) = (meeting.rank(), meeting.lifeline());
+    let result = catch_unwind(AssertUnwindSafe(|| work(meeting)));
+    result.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(|error| {
+        // What another rank has told keeps its words; all ranks stop together where somebody asks them to.
+        if lifeline.failure().is_some() || error.kind() == Kind::Interrupted {
+            return error;
+        }
+        lifeline.fail(&error);
+        error.context(format!("rank {rank}"))
+    })
+}
+
 fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
     Error::run(format!("panicked: {}", text.unwrap_or("without a word")))

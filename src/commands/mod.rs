@@ -20,6 +20,7 @@ mod physics_inputs;
 pub mod plot;
 mod progress;
 pub mod providers;
+mod ranks;
 mod report_page;
 mod run_folder;
 mod score_table;

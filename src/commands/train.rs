@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::comm::{self, Communicator, Host};
-use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs, Precision};
+use crate::comm::{self, Meeting, Place};
+use crate::commands::devices::{Opened, PreciseDeviceArgs, Precision};
+use crate::commands::ranks::RankArgs;
 use crate::commands::training_log::{OtherRank, TrainingLog};
 use crate::config::model::Channels;
 use crate::config::{Config, ForecastConfig, Overrides};
@@ -34,9 +36,8 @@ pub struct Args {
     run: Option<PathBuf>,
     #[command(flatten)]
     device: PreciseDeviceArgs,
-    /// Train on the processor as so many devices would together: each batch is shared among them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    ranks: Option<u16>,
+    #[command(flatten)]
+    ranks: RankArgs,
     /// Threads of the processor, for all ranks together [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -66,34 +67,69 @@ fn one() -> usize {
 
 pub fn run(args: &Args) -> Result<()> {
     let config = Config::load(&args.config, &args.overrides)?;
+    let limit = config.parallel.limit()?;
+    match comm::place()? {
+        None => run_among(args, &config, limit, None),
+        Some(place) => {
+            eprintln!(
+                "rank {} of {}, says {}; meeting at {}",
+                place.rank, place.size, place.by, place.address
+            );
+            comm::run_one(comm::join(&place, limit)?, |meeting| {
+                run_among(args, &config, limit, Some((&place, meeting)))
+            })
+        }
+    }
+}
+
+/// One process, whose ranks are all there are, or that is one of those that meet.
+fn run_among(
+    args: &Args,
+    config: &Config,
+    limit: Duration,
+    among: Option<(&Place, Box<dyn Meeting>)>,
+) -> Result<()> {
+    let place = among.as_ref().map(|(place, _)| *place);
+    let is_first = place.is_none_or(|place| place.rank == 0);
+    // The first rank speaks for all.
+    let say = |sentence: String| {
+        if is_first {
+            eprintln!("{sentence}");
+        }
+    };
     let plan = config.train.plan(&config.loss)?;
     let data = config.data.plan()?;
     // What forecasting and scoring would refuse is refused before hours of training, not after.
-    let (parallel, limit) = (config.parallel.plan()?, config.parallel.limit()?);
+    let parallel = config.parallel.plan()?;
     config.verify.plan()?;
     config.forecast.check()?;
     if config.forecast != ForecastConfig::default() {
         config.forecast.lead.steps_of(data.step).map_err(|error| error.context("forecast.lead"))?;
     }
     let folder = args.run_folder();
-    let run = if args.resume { RunDir::resume(&folder)? } else { RunDir::create(&folder)? };
+    let run = match (is_first, args.resume) {
+        (false, _) => RunDir::follow(&folder),
+        (true, true) => RunDir::resume(&folder)?,
+        (true, false) => RunDir::create(&folder)?,
+    };
     let resolved = config.to_toml()?;
-    eprintln!("{resolved}");
+    say(resolved.clone());
 
-    let ranks = args.open_ranks()?;
+    let mut ranks = args.ranks.open(args.device, args.threads.map(usize::from), place)?;
+    let size = place.map_or(ranks.len(), |place| place.size);
     let catalogue = Catalogue::build(&data)?;
-    catalogue.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    catalogue.notes().iter().for_each(|note| say(format!("note: {note}")));
     if let Some(sentence) = catalogue.awkward() {
-        eprintln!("note: {sentence}");
-        eprintln!("note: rewrite these files once, and train from the copy: {}", args.prepare_command());
+        say(format!("note: {sentence}"));
+        say(format!("note: rewrite these files once, and train from the copy: {}", args.prepare_command()));
     }
     let (training, validation) = (catalogue.training()?, catalogue.validation()?);
-    eprintln!("run: {}", folder.display());
-    let together = if ranks.len() == 1 { String::new() } else { format!("{} x ", ranks.len()) };
-    eprintln!("device: {together}{}", ranks[0].device.describe());
+    say(format!("run: {}", folder.display()));
+    let together = if size == 1 { String::new() } else { format!("{size} x ") };
+    say(format!("device: {together}{}", ranks[0].device.describe()));
     let labels: Vec<String> = catalogue.layout().quantities.iter().map(ToString::to_string).collect();
-    eprintln!("data: {} on {}", labels.join(", "), catalogue.layout().grid.describe());
-    eprintln!("train: {}; validation: {}", training.span(), validation.span());
+    say(format!("data: {} on {}", labels.join(", "), catalogue.layout().grid.describe()));
+    say(format!("train: {}; validation: {}", training.span(), validation.span()));
 
     let inputs = Arc::new(Inputs::new(catalogue.layout().clone(), &config.input.inputs(&config.data)?)?);
     let architecture = config.model.architecture(Channels {
@@ -101,14 +137,14 @@ pub fn run(args: &Args) -> Result<()> {
         statics: inputs.static_names().len(),
         forcings: inputs.forcing_names().len(),
     })?;
-    let description = Description::new(&ranks, catalogue.fingerprint());
+    let description = Description::new(&ranks[0], size, catalogue.fingerprint());
     let stored = if args.resume { run.config_toml()? } else { None };
     if let Some(stored) = &stored {
-        check_resumes(stored, &config, &run, &description)?;
+        check_resumes(stored, config, &run, &description)?;
     }
-    let normalizer = Arc::new(normalizer(args, &config, &run, &training)?);
+    let normalizer = Arc::new(normalizer(args, config, &run, &training)?);
     // Only what could be trained is called a run.
-    if stored.is_none() {
+    if is_first && stored.is_none() {
         let json = serde_json::to_string_pretty(&description)
             .map_err(|error| Error::run("cannot describe the run").caused_by(error))?;
         run.describe(&resolved, &json)?;
@@ -129,9 +165,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
     // From here on there is something to save.
     let interrupt = Interrupt::on_signals()?;
-    let outcomes = comm::run(ranks, limit, |mut opened, meeting| {
+    let work = |mut opened: Opened<f32>, meeting: Box<dyn Meeting>| {
         let rank = meeting.rank();
-        let mut communicator: Box<dyn Communicator<f32>> = Box::new(Host::new(meeting));
+        let mut communicator = args.ranks.communicator(&mut opened, meeting, limit)?;
         let resume = args.resume_command(&folder);
         let mut watcher: Box<dyn Watcher> = if rank == 0 {
             Box::new(TrainingLog::new(resume, opened.monitor.take()))
@@ -141,29 +177,18 @@ pub fn run(args: &Args) -> Result<()> {
         let outcome = train(&job, &mut *opened.device, &mut *communicator, &interrupt, &mut *watcher)?;
         communicator.close()?;
         Ok(outcome)
-    })?;
-    if let Some(outcome) = outcomes.first() {
-        tell(outcome, &folder);
+    };
+    let outcome = match among {
+        None => comm::run(ranks, limit, work)?.into_iter().next(),
+        Some((_, meeting)) => ranks.pop().map(|opened| work(opened, meeting)).transpose()?,
+    };
+    if let Some(outcome) = outcome.filter(|_| is_first) {
+        tell(&outcome, &folder);
     }
     Ok(())
 }
 
 impl Args {
-    /// A device for each rank.
-    fn open_ranks(&self) -> Result<Vec<Opened<f32>>> {
-        let threads = self.threads.map(usize::from);
-        let Some(ranks) = self.ranks.map(usize::from) else {
-            return Ok(vec![Opened::new(self.device, threads)?]);
-        };
-        if matches!(self.device.device, Choice::Cuda(_)) {
-            return Err(Error::input("--ranks shares the processor, and --device names a GPU")
-                .hint("leave --device out, or say --device cpu"));
-        }
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let each = (threads.unwrap_or_else(cores) / ranks).max(1);
-        (0..ranks).map(|_| Opened::new(Choice::Cpu, Some(each))).collect()
-    }
-
     fn run_folder(&self) -> PathBuf {
         let name = || Path::new("runs").join(self.config.file_stem().unwrap_or("run".as_ref()));
         self.run.clone().unwrap_or_else(name)
@@ -190,22 +215,19 @@ impl Args {
             command.push_str(&format!(" --run {}", quoted(&folder.to_string_lossy())));
         }
         command.push_str(&self.device.flags());
-        if let Some(ranks) = self.ranks {
-            command.push_str(&format!(" --ranks {ranks}"));
-        }
+        command.push_str(&self.ranks.flags());
         command
     }
 }
 
 impl Description {
-    fn new(ranks: &[Opened<f32>], data_fingerprint: &str) -> Self {
-        let opened = &ranks[0];
+    fn new(opened: &Opened<f32>, ranks: usize, data_fingerprint: &str) -> Self {
         let (major, minor, release) = hdf5::library_version();
         Self {
             wxsim: env!("CARGO_PKG_VERSION").into(),
             commit: option_env!("WXSIM_COMMIT").map(str::to_owned),
             device: opened.device.describe(),
-            ranks: ranks.len(),
+            ranks,
             instructions: opened.instructions.clone(),
             hdf5: format!("{major}.{minor}.{release}"),
             data_fingerprint: data_fingerprint.to_owned(),
@@ -312,14 +334,14 @@ mod tests {
             resume: false,
             run: None,
             device: PreciseDeviceArgs { device: Choice::Cuda(1), precision: Precision::Bf16 },
-            ranks: None,
+            ranks: RankArgs { gpus: Some(2), ranks: None },
             threads: None,
         };
         assert_eq!(args.run_folder(), Path::new("runs/my europe"));
         assert_eq!(
             args.resume_command(&args.run_folder()),
             "wxsim train 'configs/my europe.toml' --resume --set 'train.rollout=[[1, 2]]' \
-             --device cuda:1 --precision bf16"
+             --device cuda:1 --precision bf16 --gpus 2"
         );
     }
 }

@@ -112,6 +112,11 @@ pub trait Device<T: Real>: Send {
     /// `cpu (avx512, 2 threads)`
     fn describe(&self) -> String;
 
+    /// The GPU that this is, for what only GPUs do with each other.
+    fn cuda(&mut self) -> Option<&mut cuda::Cuda<T>> {
+        None
+    }
+
     /// Allocates the arena of `plan`, all zero. What was there before is gone.
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()>;
 

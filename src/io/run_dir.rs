@@ -17,12 +17,13 @@ use crate::error::{Context, Error, Result};
 use crate::io::atomic::{sync_folder, write_whole};
 use crate::io::checkpoint;
 
-/// A run folder that this process alone may write to, as long as the value lives.
+/// A run folder that this process alone may write to, as long as the value lives; or one that another process of the same
+/// training writes to.
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
     /// The lock goes with the open file, so a killed process cannot leave it behind.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 const CONFIG: &str = "config.toml";
@@ -50,12 +51,17 @@ impl RunDir {
         Self::lock(root)
     }
 
+    /// The folder that another process has made or opened, to read from.
+    pub fn follow(root: &Path) -> Self {
+        Self { root: root.to_owned(), _lock: None }
+    }
+
     fn lock(root: &Path) -> Result<Self> {
         let path = root.join("lock");
         let cannot = || format!("cannot lock the run folder {}", root.display());
         let file = OpenOptions::new().create(true).append(true).open(&path).context(cannot)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { root: root.to_owned(), _lock: file }),
+            Ok(()) => Ok(Self { root: root.to_owned(), _lock: Some(file) }),
             Err(TryLockError::WouldBlock) => {
                 Err(Error::input(format!("another training is writing to {}", root.display()))
                     .hint("wait for it to end, or choose another folder with --run"))

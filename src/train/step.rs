@@ -157,6 +157,7 @@ impl Trainer<'_> {
         let leads = self.leads();
         let (network, ranks) = (&self.workspace.network, &mut self.ranks);
         if is_last {
+            ranks.communicator.depend();
             let add_up = &mut |device: &mut dyn Device<f32>, stretch| ranks.add_up(device, stretch);
             network.backward_by_stretches(&mut *self.device, leads, add_up);
         } else {

@@ -27,10 +27,12 @@ pub enum Library {
     Cudnn,
     /// Names for a profiler.
     Nvtx,
+    /// What several GPUs exchange.
+    Nccl,
 }
 
 impl Library {
-    pub const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::Cudnn, Self::Nvtx];
+    pub const ALL: [Self; 5] = [Self::Driver, Self::Nvrtc, Self::Cudnn, Self::Nvtx, Self::Nccl];
 
     /// As NVIDIA calls it.
     pub fn name(self) -> &'static str {
@@ -39,6 +41,7 @@ impl Library {
             Self::Nvrtc => "NVRTC",
             Self::Cudnn => "cuDNN",
             Self::Nvtx => "NVTX",
+            Self::Nccl => "NCCL",
         }
     }
 
@@ -49,6 +52,7 @@ impl Library {
             Self::Nvrtc => "WXSIM_NVRTC",
             Self::Cudnn => "WXSIM_CUDNN",
             Self::Nvtx => "WXSIM_NVTX",
+            Self::Nccl => "WXSIM_NCCL",
         }
     }
 
@@ -63,6 +67,9 @@ impl Library {
                 "pip install 'nvidia-cudnn-cu13>=9.10', in the active Python or any whose folder WXSIM_CUDNN names"
             }
             Self::Nvtx => "pip install nvidia-nvtx, where a profiler is to show what wxsim does by name",
+            Self::Nccl => {
+                "only several GPUs need it: pip install nvidia-nccl-cu13, in the active Python or any whose folder WXSIM_NCCL names"
+            }
         }
     }
 
@@ -73,6 +80,7 @@ impl Library {
             Self::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
             Self::Cudnn => &["libcudnn.so.9", "libcudnn.so"],
             Self::Nvtx => &["libnvtx3interop.so.1", "libnvToolsExt.so.1"],
+            Self::Nccl => &["libnccl.so.2", "libnccl.so"],
         }
     }
 
@@ -121,7 +129,7 @@ impl Library {
                     open_for_good(&path);
                 }
             }
-            Self::Driver | Self::Nvtx => {}
+            Self::Driver | Self::Nvtx | Self::Nccl => {}
         }
         // SAFETY: the constructors of NVIDIA's libraries have no preconditions; the path is absolute or the user's own.
         let handle = unsafe { Handle::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {

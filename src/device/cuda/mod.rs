@@ -22,6 +22,7 @@ mod launch;
 mod lanes;
 mod layer_norm;
 mod leapfrog;
+mod lent;
 mod libraries;
 mod memory;
 mod modules;
@@ -40,6 +41,8 @@ mod transport;
 mod waves;
 
 pub use compile::{Numbers, compile, folder as cache_folder};
+pub use driver::count;
+pub use lent::Lent;
 pub use libraries::{Library, site_packages};
 pub use monitor::{Load, Monitor};
 pub use nvrtc::{Nvrtc, Output};
@@ -77,6 +80,9 @@ pub enum Compute {
     /// Activations in half precision.
     Fp16,
 }
+
+/// A stream of the driver, as other libraries take it.
+pub type Stream = *mut std::ffi::c_void;
 
 /// A GPU and its arena.
 pub struct Cuda<T: Real> {
@@ -242,6 +248,10 @@ impl<T: Real> Device<T> for Cuda<T> {
         if let Some((cudnn, _)) = &self.cudnn {
             cudnn.choose(choices);
         }
+    }
+
+    fn cuda(&mut self) -> Option<&mut Cuda<T>> {
+        Some(self)
     }
 
     fn aside(&mut self, lane: usize, work: &mut dyn FnMut(&mut dyn Device<T>)) {

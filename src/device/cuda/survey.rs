@@ -1,5 +1,6 @@
 //! What there is on this machine, for people.
 
+use std::ffi::c_int;
 use std::path::PathBuf;
 
 use cudarc::driver::result;
@@ -42,6 +43,20 @@ pub fn installed(library: Library) -> Result<Installed> {
                 .map_err(|error| Error::run(format!("{} is not cuDNN", path.display())).caused_by(error))?;
             // SAFETY: takes and changes nothing.
             let number = unsafe { version() };
+            std::mem::forget(handle);
+            let version = format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100);
+            Ok(Installed { path, version })
+        }
+        Library::Nccl => {
+            let (path, handle) = library.open()?;
+            // SAFETY: the type is that of the function in nccl.h.
+            let version: unsafe extern "C" fn(*mut c_int) -> c_int = *unsafe {
+                handle.get(b"ncclGetVersion\0")
+            }
+            .map_err(|error| Error::run(format!("{} is not NCCL", path.display())).caused_by(error))?;
+            let mut number = 0;
+            // SAFETY: a number to write to.
+            unsafe { version(&mut number) };
             std::mem::forget(handle);
             let version = format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100);
             Ok(Installed { path, version })
