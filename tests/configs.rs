@@ -8,8 +8,10 @@ use wxsim::preprocess::{Forcing, StaticField};
 
 fn committed() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs");
+    // Folders hold what is around a training.
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.is_file());
     files.sort();
     files
 }

@@ -78,6 +78,21 @@ fn ranks_stop_together_and_continue_with_the_same_bits() {
 }
 
 #[test]
+fn shared_moments_change_no_bit_and_are_whole_in_checkpoints() {
+    let place = Place::new();
+    succeeds(&place.train("whole", &["--ranks", "2"]));
+    let shared = ["--ranks", "2", "--set", "parallel.zero=1"];
+    let mut child = place.command("shared", &shared).spawn().unwrap();
+    while place.metrics("shared").lines().count() < 17 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    succeeds(&place.train("shared", &[&["--resume"], &shared[..]].concat()));
+    place.assert_same("shared", "whole");
+}
+
+#[test]
 fn a_batch_that_cannot_be_shared_is_refused_once() {
     let place = Place::new();
     let output = place.train("three", &["--ranks", "3"]);
@@ -133,4 +148,26 @@ fn processes_train_as_threads_do_and_end_together() {
         succeeds(&place.train(&run, &["--resume", "--ranks", "2"]));
         place.assert_same(&run, "threads");
     }
+}
+
+#[test]
+fn the_bench_measures_every_size_and_refuses_one_rank() {
+    let bench = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wxsim"));
+        command
+            .args(["bench", "comm", "--device", "cpu", "--repeats", "1", "--json"])
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    let output = bench(&["--ranks", "3"]);
+    succeeds(&output);
+    let rows: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 5);
+    assert!(rows.iter().all(|row| row["ranks"] == 3 && row["gigabytes_per_second"].as_f64().unwrap() > 0.0));
+    assert_eq!(bench(&[]).status.code(), Some(2));
 }

@@ -1,6 +1,7 @@
 //! `wxsim bench`: what this machine does in a second.
 
 mod archive;
+mod comm;
 mod convolutions;
 mod network;
 mod physics;
@@ -36,6 +37,7 @@ enum What {
     /// The shallow-water equations on the globe.
     Physics(physics::Args),
     Preprocess(preprocess::Args),
+    Comm(comm::Args),
     Io(super::bench_io::Args),
 }
 
@@ -70,6 +72,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(What::Conv(args)) => convolutions::run(args),
         Some(What::Physics(args)) => physics::run(args),
         Some(What::Preprocess(args)) => preprocess::run(args),
+        Some(What::Comm(args)) => comm::run(args),
         Some(What::Io(args)) => super::bench_io::run(args),
     }
 }

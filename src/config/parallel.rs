@@ -14,20 +14,27 @@ use crate::train::ParallelPlan;
 pub struct ParallelConfig {
     /// Gradients travel in pieces of this size while the rest is computed.
     pub bucket_mebibytes: usize,
+    /// 1: each device keeps the optimiser's moments of a share of the weights (stage 1 of ZeRO); 0: of all.
+    pub zero: u8,
     /// The longest that one device waits for another before all of them end.
     pub time_limit: LeadTime,
 }
 
 impl Default for ParallelConfig {
     fn default() -> Self {
-        Self { bucket_mebibytes: 32, time_limit: LeadTime { seconds: 600 } }
+        Self { bucket_mebibytes: 32, zero: 0, time_limit: LeadTime { seconds: 600 } }
     }
 }
 
 impl ParallelConfig {
     pub fn plan(&self) -> Result<ParallelPlan> {
+        if self.zero > 1 {
+            return Err(Error::input("parallel.zero must be 0 or 1"));
+        }
         match self.bucket_mebibytes.checked_mul(1 << 20) {
-            Some(bucket_bytes) if bucket_bytes > 0 => Ok(ParallelPlan { bucket_bytes }),
+            Some(bucket_bytes) if bucket_bytes > 0 => {
+                Ok(ParallelPlan { bucket_bytes, shares_moments: self.zero == 1 })
+            }
             _ => Err(Error::input("parallel.bucket_mebibytes must be at least 1, and a size that there is")),
         }
     }
@@ -52,6 +59,7 @@ mod tests {
             let error = of(text).plan().unwrap_err();
             assert!(error.to_string().starts_with("parallel.bucket_mebibytes"), "{error}");
         }
+        assert!(of("zero = 2").plan().unwrap_err().to_string().starts_with("parallel.zero"));
         for text in ["time_limit = '0s'", "time_limit = '100000d'"] {
             let error = of(text).limit().unwrap_err();
             assert!(error.to_string().starts_with("parallel.time_limit"), "{error}");

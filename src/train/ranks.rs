@@ -11,6 +11,16 @@ use crate::preprocess::Share;
 pub struct ParallelPlan {
     /// Gradients are added up in pieces of at most this many bytes.
     pub bucket_bytes: usize,
+    /// Each rank updates a share of the weights, and keeps the optimiser's moments of that alone (stage 1 of ZeRO; Rajbhandari
+    /// et al. 2020, doi:10.1109/SC41405.2020.00024).
+    pub shares_moments: bool,
+}
+
+impl ParallelPlan {
+    /// Which weights a rank updates that does this share of the work.
+    pub(super) fn shard(self, share: Share) -> Share {
+        if self.shares_moments { share } else { Share::ALL }
+    }
 }
 
 /// This rank among the others.
@@ -36,6 +46,13 @@ impl<T: Real> Ranks<'_, T> {
         for start in (0..stretch.len()).step_by(most) {
             let bucket = stretch.part(start, most.min(stretch.len() - start));
             self.communicator.all_reduce(device, bucket, Reduce::Sum);
+        }
+    }
+
+    /// Gives all ranks the part of a slot that each of them has.
+    pub fn spread(&mut self, device: &mut dyn Device<T>, whole: Slot, part: impl Fn(Slot, usize) -> Slot) {
+        for rank in 0..self.communicator.size() {
+            self.communicator.broadcast(device, part(whole, rank), rank);
         }
     }
 

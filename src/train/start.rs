@@ -199,7 +199,8 @@ impl Opened {
         let stages = stages(plan, &mut loader)?;
         let mut arena = ArenaPlan::default();
         let batch = plan.batch / share.of;
-        let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &weights, batch)?;
+        let shard = training.parallel.shard(share);
+        let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
         let recipe = loader.is_raw().then(|| Recipe::plan(&mut arena, normalizer.clone(), inputs));
         let turning = plan.augment.rotate.then(|| Turning {
             rows: geometry.rows,
@@ -211,7 +212,7 @@ impl Opened {
         let bytes = device.bytes(&arena);
         let of_batch = |batch| {
             let mut arena = ArenaPlan::default();
-            Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch)?;
+            Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
             Ok(device.bytes(&arena))
         };
         // What feeds a step needs little, and is counted as it is.

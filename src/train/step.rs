@@ -198,6 +198,7 @@ impl Trainer<'_> {
         self.progress.updates += 1;
         self.progress.skipped_in_a_row = 0;
         self.workspace.update(&mut *self.device, learning_rate, scale, self.progress.updates);
+        self.workspace.share_weights(&mut *self.device, &mut self.ranks);
     }
 
     fn average(&mut self) {

@@ -150,9 +150,9 @@ impl Trainer<'_> {
 
     /// Writes a checkpoint.
     fn save(&mut self) -> Result<()> {
-        let Some(record) = &mut self.record else { return Ok(()) };
-        let tensors = self.workspace.to_tensors(&*self.device);
+        let tensors = self.workspace.to_tensors(&mut *self.device, &mut self.ranks);
         self.device.finish()?;
+        let Some(record) = &mut self.record else { return Ok(()) };
         self.progress.choices = self.device.choices();
         record.save(&mut self.progress, tensors)
     }

@@ -5,8 +5,10 @@ use crate::device::{AdamW, ArenaPlan, Device, Loss, Real, Sequence, Slot};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Tensor, Tensors};
 use crate::model::{Architecture, Geometry, Network, Parameter, Purpose, Slots};
+use crate::preprocess::Share;
 use crate::train::feed::Fields;
 use crate::train::plan::TrainPlan;
+use crate::train::ranks::Ranks;
 use crate::train::weights::Weights;
 
 pub(super) struct Workspace<T: Real> {
@@ -14,8 +16,10 @@ pub(super) struct Workspace<T: Real> {
     pub network: Network<T>,
     /// Forecasts with the moving average of the weights; its weights *are* that average.
     pub averaged: Network<T>,
-    /// Moments of AdamW, laid out as the weights.
+    /// Moments of AdamW, laid out as the weights: of those that this rank updates.
     moments: [Slot; 2],
+    /// Which those are.
+    shard: Share,
     /// Of AdamW: `[4]`.
     settings: Slot,
     /// For the longest rollout.
@@ -27,7 +31,7 @@ pub(super) struct Workspace<T: Real> {
 const SETTINGS: usize = 4;
 
 impl<T: Real> Workspace<T> {
-    /// Plans everything for a device that sees `batch` samples of each batch of the plan.
+    /// Plans everything for a device that sees `batch` samples of each batch of the plan, and updates a share of the weights.
     pub fn plan(
         arena: &mut ArenaPlan,
         plan: &TrainPlan,
@@ -35,12 +39,14 @@ impl<T: Real> Workspace<T> {
         geometry: &Geometry,
         weights: &Weights,
         batch: usize,
+        shard: Share,
     ) -> Result<Self> {
         let leads = plan.longest_rollout();
         let purpose = if plan.recompute { Purpose::Recompute } else { Purpose::Train };
         let network = Network::plan(arena, architecture, geometry, batch, leads, purpose)?;
         let averaged = Network::plan(arena, architecture, geometry, batch, 1, Purpose::Forecast)?;
-        let moments = [0; 2].map(|_| arena.slot(network.weights().len()));
+        let own = part_of(network.weights(), shard).len();
+        let moments = [0; 2].map(|_| arena.slot(own));
         let settings = arena.slot(SETTINGS);
         let slots = network.slots();
         let loss = Loss {
@@ -62,7 +68,7 @@ impl<T: Real> Workspace<T> {
             gradient: Some(slots.prediction_gradients),
         };
         let optimizer = plan.optimizer;
-        Ok(Self { network, averaged, moments, settings, loss, optimizer })
+        Ok(Self { network, averaged, moments, shard, settings, loss, optimizer })
     }
 
     /// Fresh weights on a device that was allocated from the plan.
@@ -125,7 +131,7 @@ impl<T: Real> Workspace<T> {
         values.into_iter().map(T::wide).collect()
     }
 
-    /// One AdamW update of all parameters, the `update`-th (from 1), with gradients multiplied by `scale`.
+    /// One AdamW update of this rank's share of all parameters, the `update`-th (from 1), with gradients multiplied by `scale`.
     pub fn update(&self, device: &mut dyn Device<T>, rate: f64, scale: f64, update: u64) {
         let plan = self.optimizer;
         let exponent = i32::try_from(update).unwrap_or(i32::MAX);
@@ -134,34 +140,50 @@ impl<T: Real> Workspace<T> {
         device.upload(self.settings, &settings.map(T::of));
         let sequence = Sequence { name: "update", of: self.settings, number: 0 };
         device.repeat(sequence, &mut |device| {
+            let whole = self.network.weights();
+            let own = part_of(whole, self.shard);
             for parameter in self.network.parameters() {
+                // Where the parameter and the share overlap.
+                let start = parameter.slot.start().max(own.start());
+                let end = (parameter.slot.start() + parameter.len()).min(own.start() + own.len());
+                if start >= end {
+                    continue;
+                }
+                let within = |slot: Slot, origin: usize| slot.part(start - origin, end - start);
                 device.adamw(&AdamW {
                     beta1: plan.beta1,
                     beta2: plan.beta2,
                     epsilon: plan.epsilon,
                     decay: if parameter.decay { plan.weight_decay } else { 0.0 },
-                    parameter: parameter.slot,
-                    gradient: parameter.gradient,
-                    first: self.like(parameter, self.moments[0]),
-                    second: self.like(parameter, self.moments[1]),
+                    parameter: within(whole, whole.start()),
+                    gradient: within(self.network.gradients(), whole.start()),
+                    first: within(self.moments[0], own.start()),
+                    second: within(self.moments[1], own.start()),
                     settings: self.settings,
                 });
             }
         });
     }
 
+    /// Gives all ranks what each has updated.
+    pub fn share_weights(&self, device: &mut dyn Device<T>, ranks: &mut Ranks<'_, T>) {
+        let sequence = Sequence { name: "share weights", of: self.settings, number: 0 };
+        if self.shard.of > 1 {
+            let whole = self.network.weights();
+            device.repeat(sequence, &mut |device| {
+                ranks.spread(device, whole, |whole, rank| self.part(whole, rank))
+            });
+        }
+    }
+
+    /// The part of what is laid out as the weights that a rank updates.
+    fn part(&self, whole: Slot, rank: usize) -> Slot {
+        part_of(whole, Share { number: rank, ..self.shard })
+    }
+
     /// Moves the averaged weights towards the weights.
     pub fn average(&self, device: &mut dyn Device<T>, decay: f64) {
         device.lerp(self.averaged.weights(), self.network.weights(), 1.0 - decay);
-    }
-
-    fn kinds(&self) -> [(&'static str, Slot); 4] {
-        [
-            ("weights", self.averaged.weights()),
-            ("latest", self.network.weights()),
-            ("adam.first", self.moments[0]),
-            ("adam.second", self.moments[1]),
-        ]
     }
 
     /// The part of `whole`, which is laid out as the weights, that belongs to a parameter.
@@ -170,11 +192,18 @@ impl<T: Real> Workspace<T> {
     }
 }
 
+/// The names in checkpoints of the weights' average, which forecasts use, the weights, and the moments.
+const KINDS: [&str; 4] = ["weights", "latest", "adam.first", "adam.second"];
+
 impl Workspace<f32> {
-    /// All learned arrays in checkpoint order: `weights.*` is what forecasts use.
-    pub fn to_tensors(&self, device: &dyn Device<f32>) -> Tensors {
+    /// All learned arrays in checkpoint order, of all ranks together; nothing on ranks that do not keep them.
+    pub fn to_tensors(&self, device: &mut dyn Device<f32>, ranks: &mut Ranks<'_, f32>) -> Tensors {
         let mut tensors = Tensors::new();
-        for (kind, whole) in self.kinds() {
+        for (number, kind) in KINDS.into_iter().enumerate() {
+            let whole = self.whole(device, ranks, number);
+            if !ranks.is_first() {
+                continue;
+            }
             for parameter in self.network.parameters() {
                 let values = parameter.read(device, self.like(parameter, whole));
                 let tensor = Tensor::f32(parameter.shape.clone(), values);
@@ -184,9 +213,31 @@ impl Workspace<f32> {
         tensors
     }
 
-    /// The inverse of [`to_tensors`](Self::to_tensors).
+    /// All arrays of a kind, laid out as the weights.
+    fn whole(&self, device: &mut dyn Device<f32>, ranks: &mut Ranks<'_, f32>, kind: usize) -> Slot {
+        match kind {
+            0 => self.averaged.weights(),
+            1 => self.network.weights(),
+            _ if self.shard.of == 1 => self.moments[kind - 2],
+            _ => {
+                // Between updates, gradients are nobody's.
+                let whole = self.network.gradients();
+                device.copy(self.moments[kind - 2], self.part(whole, self.shard.number));
+                ranks.spread(device, whole, |whole, rank| self.part(whole, rank));
+                whole
+            }
+        }
+    }
+
+    /// The inverse of [`to_tensors`](Self::to_tensors), for any number of ranks.
     pub fn read_tensors(&self, device: &mut dyn Device<f32>, tensors: &Tensors) -> Result<()> {
-        for (kind, whole) in self.kinds() {
+        let whole = [
+            self.averaged.weights(),
+            self.network.weights(),
+            self.network.gradients(),
+            self.network.gradients(),
+        ];
+        for (number, (kind, whole)) in KINDS.into_iter().zip(whole).enumerate() {
             for parameter in self.network.parameters() {
                 let name = format!("{kind}.{}", parameter.name);
                 let values = tensors
@@ -199,9 +250,20 @@ impl Workspace<f32> {
                     })?;
                 parameter.write(device, self.like(parameter, whole), values);
             }
+            if let Some(moment) = number.checked_sub(2) {
+                device.copy(self.part(whole, self.shard.number), self.moments[moment]);
+            }
         }
         Ok(())
     }
+}
+
+/// A share of what is laid out as the weights, cut where arrays of a device like to begin.
+fn part_of(whole: Slot, share: Share) -> Slot {
+    const ALIGNMENT: usize = 64;
+    let border =
+        |number: usize| (whole.len().div_ceil(ALIGNMENT) * number / share.of * ALIGNMENT).min(whole.len());
+    whole.part(border(share.number), border(share.number + 1) - border(share.number))
 }
 
 fn real<T: Real>(values: &[f32]) -> Vec<T> {
@@ -211,12 +273,14 @@ fn real<T: Real>(values: &[f32]) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::{Alone, Host};
     use crate::device::cpu::Cpu;
     use crate::field::Layout;
     use crate::grid::Grid;
     use crate::train::plan::{
         self, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, ValidationPlan,
     };
+    use crate::train::ranks::ParallelPlan;
     use crate::train::schedule::uniform;
     use crate::train::weights::lead_weights;
     use crate::variable::Quantity;
@@ -285,6 +349,7 @@ mod tests {
                 &geometry,
                 &weights,
                 self.plan.batch,
+                Share::ALL,
             )
             .unwrap();
             device.allocate(&arena).unwrap();
@@ -309,6 +374,12 @@ mod tests {
             workspace.network.backward(device, 2);
             values.iter().zip(weights).map(|(value, weight)| value * weight).sum()
         }
+    }
+
+    fn tensors(workspace: &Workspace<f32>, device: &mut Cpu<f32>) -> Tensors {
+        let mut alone = Host::new(Box::new(Alone));
+        let plan = ParallelPlan { bucket_bytes: 1 << 20, shares_moments: false };
+        workspace.to_tensors(device, &mut Ranks { communicator: &mut alone, plan })
     }
 
     fn gradients(workspace: &Workspace<f32>, device: &Cpu<f32>) -> Vec<f32> {
@@ -348,7 +419,7 @@ mod tests {
             workspace.average(&mut device, 0.5);
         }
         assert!(losses[59] < 0.8 * losses[0], "{losses:?}");
-        let tensors = workspace.to_tensors(&device);
+        let tensors = tensors(&workspace, &mut device);
         let of = |name: &str| tensors[name].as_f32().unwrap().to_vec();
         let (average, latest) = (of("weights.head.weight"), of("latest.head.weight"));
         assert_ne!(average, latest);
@@ -368,15 +439,15 @@ mod tests {
             workspace.average(device, 0.9);
         };
         (1..4).for_each(|update| advance(&workspace, &mut device, update));
-        let kept = workspace.to_tensors(&device);
+        let kept = tensors(&workspace, &mut device);
         (4..7).for_each(|update| advance(&workspace, &mut device, update));
-        let uninterrupted = workspace.to_tensors(&device);
+        let uninterrupted = tensors(&workspace, &mut device);
 
         let mut device = Cpu::new(Some(1)).unwrap();
         let workspace = setting.open(&mut device);
         workspace.read_tensors(&mut device, &kept).unwrap();
         (4..7).for_each(|update| advance(&workspace, &mut device, update));
-        assert_eq!(workspace.to_tensors(&device), uninterrupted);
+        assert_eq!(tensors(&workspace, &mut device), uninterrupted);
 
         let mut foreign = kept;
         foreign.remove("adam.first.head.bias");

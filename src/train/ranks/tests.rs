@@ -67,12 +67,12 @@ struct Learned {
 }
 
 /// A training on so many ranks; the first one tells.
-fn learn<T: Real>(size: usize, optimiser: Optimiser) -> Learned {
+fn learn<T: Real>(size: usize, optimiser: Optimiser, shares_moments: bool) -> Learned {
     let limit = Duration::from_secs(60);
     let each = run(vec![(); size], limit, |(), meeting| {
         let mut communicator = Host::new(meeting);
         // Pieces that fit no array.
-        let plan = ParallelPlan { bucket_bytes: 1000 };
+        let plan = ParallelPlan { bucket_bytes: 1000, shares_moments };
         let mut ranks = Ranks { communicator: &mut communicator, plan };
         of_rank::<T>(&mut ranks, optimiser)
     });
@@ -103,7 +103,15 @@ fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, optimiser: Optimiser) -> Result<Le
     let weights = Weights::new(&plan.loss, &layout, None)?;
     let mut arena = ArenaPlan::default();
     let geometry = Geometry::of(&layout);
-    let workspace = Workspace::<T>::plan(&mut arena, &plan, &architecture, &geometry, &weights, own)?;
+    let workspace = Workspace::<T>::plan(
+        &mut arena,
+        &plan,
+        &architecture,
+        &geometry,
+        &weights,
+        own,
+        ranks.plan.shard(share),
+    )?;
     let mut cpu = Cpu::new(Some(1))?;
     cpu.allocate(&arena)?;
     let device: &mut dyn Device<T> = &mut cpu;
@@ -135,7 +143,10 @@ fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, optimiser: Optimiser) -> Result<Le
             first = arrays(device, true);
         }
         match optimiser {
-            Optimiser::AdamW => workspace.update(device, 0.01, 1.0, step),
+            Optimiser::AdamW => {
+                workspace.update(device, 0.01, 1.0, step);
+                workspace.share_weights(device, ranks);
+            }
             Optimiser::Descent(rate) => {
                 let (slot, gradient) = (network.weights(), download(device, network.gradients()));
                 let moved =
@@ -174,9 +185,11 @@ const SIZES: [usize; 5] = [2, 3, 4, 6, 8];
 
 #[test]
 fn any_number_of_ranks_learns_what_one_learns_in_float64() {
-    let one = learn::<f64>(1, Optimiser::AdamW);
+    let one = learn::<f64>(1, Optimiser::AdamW, false);
     for size in SIZES {
-        let many = learn::<f64>(size, Optimiser::AdamW);
+        let many = learn::<f64>(size, Optimiser::AdamW, false);
+        // Who updates what changes no bit.
+        assert!(learn::<f64>(size, Optimiser::AdamW, true).weights == many.weights, "{size} ranks");
         assert_eq!(many.names, one.names);
         let worst = worst(&many.weights, &one.weights, |_| true);
         println!("{size} ranks, float64, five AdamW steps: {worst:.1e}");
@@ -187,10 +200,10 @@ fn any_number_of_ranks_learns_what_one_learns_in_float64() {
 
 #[test]
 fn any_number_of_ranks_learns_what_one_learns_in_float32() {
-    let one = learn::<f32>(1, Optimiser::Descent(0.1));
+    let one = learn::<f32>(1, Optimiser::Descent(0.1), false);
     let starts_at_zero = |i: usize| norm(one.fresh[i].iter().copied()) == 0.0;
     for size in SIZES {
-        let many = learn::<f32>(size, Optimiser::Descent(0.1));
+        let many = learn::<f32>(size, Optimiser::Descent(0.1), false);
         let gradients = worst(&many.gradients, &one.gradients, |_| true);
         let weights = worst(&many.weights, &one.weights, |i| !starts_at_zero(i));
         // These are nothing but gradients added up, and no more exact.
