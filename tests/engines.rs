@@ -10,6 +10,7 @@ use std::process::Command;
 use made::kinds;
 use waves::Place;
 use wxsim::export::onnx::{self, Extent, Form};
+use wxsim::export::quantise::Ranges;
 use wxsim::export::tensorrt::{self, Batch, BuildPlan, Built, Capability};
 use wxsim::export::{Precision, Trained};
 
@@ -23,8 +24,14 @@ fn trained(kind: &made::Kind) -> Trained {
     Trained::open(&path).unwrap()
 }
 
+/// Ranges that random weights keep.
+fn trained_ranges(trained: &Trained) -> Ranges {
+    Ranges { input: 4.0, hidden: vec![1.0; trained.architecture.hidden.len()] }
+}
+
 fn build(trained: &Trained, precision: Precision, targets: &[Capability], batch: Batch) -> (Vec<u8>, Built) {
-    let graph = onnx::encode(trained, precision, Extent::Step, Form::Native).unwrap();
+    let ranges = precision.is_quantised().then(|| trained_ranges(trained));
+    let graph = onnx::encode(trained, precision, Extent::Step, Form::Native, ranges.as_ref()).unwrap();
     let plan = BuildPlan { precision, targets: targets.to_vec(), batch };
     let built = tensorrt::build(&graph, "a test", &plan).unwrap_or_else(|error| {
         panic!("{}; {}", wxsim::error::chain(&error), error.advice().unwrap_or_default())
@@ -71,6 +78,20 @@ fn every_kind_of_network_becomes_an_engine_in_every_precision() {
 }
 
 #[test]
+fn eight_bits_become_an_engine_too() {
+    let kind = &kinds()[0];
+    let trained = trained(kind);
+    for (precision, cards) in [(Precision::Int8, &CARDS[..]), (Precision::Fp8, &CARDS[2..])] {
+        let (_, Built { card, .. }) = build(&trained, precision, cards, UP_TO_8);
+        // Of input and h of each layer, and the head; what they read was quantised and comes back.
+        let convolutions = 2 * kind.architecture.hidden.len() + 1;
+        assert_eq!(card.convolutions.len(), convolutions, "{precision}");
+        let count = |kind: &str| card.layers.get(kind).copied().unwrap_or(0);
+        assert_eq!((count("quantize"), count("dequantize")), (convolutions, 2 * convolutions), "{precision}");
+    }
+}
+
+#[test]
 fn an_engine_for_one_card_and_one_batch_is_another_one_than_for_many() {
     let trained = trained(&kinds()[0]);
     let one = Batch { least: 1, usual: 1, most: 1 };
@@ -89,7 +110,7 @@ fn an_engine_for_one_card_and_one_batch_is_another_one_than_for_many() {
 #[test]
 fn a_card_that_the_library_does_not_know_is_refused_in_words() {
     let trained = trained(&kinds()[0]);
-    let graph = onnx::encode(&trained, Precision::Fp32, Extent::Step, Form::Native).unwrap();
+    let graph = onnx::encode(&trained, Precision::Fp32, Extent::Step, Form::Native, None).unwrap();
     let plan = |targets: &[Capability]| BuildPlan {
         precision: Precision::Fp32,
         targets: targets.to_vec(),

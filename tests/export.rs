@@ -13,8 +13,9 @@ use waves::Place;
 use wxsim::device::cpu::Cpu;
 use wxsim::export::onnx::{self, Extent, Form};
 use wxsim::export::parity;
+use wxsim::export::quantise::{Calibration, Method, Ranges};
 use wxsim::export::{OnnxForecaster, OnnxRuntime, Precision, Trained};
-use wxsim::runner::NetworkStepper;
+use wxsim::runner::{Native, NetworkStepper, Provider};
 
 /// ONNX Runtime. Its absence is a failure where WXSIM_REQUIRE_ONNX says that it must be there.
 fn runtime() -> Option<OnnxRuntime> {
@@ -27,6 +28,22 @@ fn runtime() -> Option<OnnxRuntime> {
             None
         }
     }
+}
+
+/// The ranges of the activations in a forecast.
+fn ranges(trained: &Arc<Trained>, kind: &made::Kind) -> Ranges {
+    let mut network = Native::new(trained.clone(), Box::new(Cpu::new(Some(1)).unwrap())).unwrap();
+    let mut calibration = Calibration::new(trained);
+    let analyses = kind.analyses();
+    network.start(&analyses).unwrap();
+    let mut valid = analyses[analyses.len() - 1].valid;
+    for _ in 0..8 {
+        let kept = network.keep(valid).unwrap();
+        calibration.add(trained, valid, &kept.fields, &kept.memories);
+        network.step(valid).unwrap();
+        valid = valid.after(trained.info.step);
+    }
+    calibration.ranges(Method::Percentile).unwrap()
 }
 
 /// The worst RMS error of any variable as a share of its spread, after one step and after all.
@@ -42,7 +59,8 @@ fn apart(
     kind.save(&path);
     let trained = Arc::new(Trained::open(&path).unwrap());
     let form = if precision == Precision::Bf16 { Form::Emulated } else { Form::Native };
-    let graph = onnx::encode(&trained, precision, extent, form).unwrap();
+    let ranges = precision.is_quantised().then(|| ranges(&trained, kind));
+    let graph = onnx::encode(&trained, precision, extent, form, ranges.as_ref()).unwrap();
     let mut exported = OnnxForecaster::new(trained.clone(), runtime, &graph, extent, 1).unwrap();
     let mut own = NetworkStepper::of(trained, Box::new(Cpu::new(Some(1)).unwrap())).unwrap();
     let rows = parity::measure(&mut own, &mut exported, &[kind.analyses()], steps).unwrap();
@@ -75,9 +93,14 @@ fn a_whole_forecast_in_one_graph_is_the_same_forecast() {
 }
 
 #[test]
-fn sixteen_bits_differ_by_their_rounding() {
+fn fewer_bits_differ_by_their_rounding() {
     let Some(runtime) = runtime() else { return };
-    for (precision, unit) in [(Precision::Fp16, 4.9e-4), (Precision::Bf16, 3.9e-3)] {
+    for (precision, unit) in [
+        (Precision::Fp16, 4.9e-4),
+        (Precision::Bf16, 3.9e-3),
+        (Precision::Int8, 1.0 / 127.0),
+        (Precision::Fp8, 1.0 / 16.0),
+    ] {
         for kind in kinds() {
             let [first, _] = apart(&kind, &runtime, precision, Extent::Step, 1);
             println!("{} in {precision}: {first:.1e}", kind.name);
@@ -107,10 +130,11 @@ fn the_checker_of_onnx_accepts_every_graph() {
     for (number, kind) in kinds().iter().enumerate() {
         let path = folder.path().join(format!("step-{number}"));
         kind.save(&path);
-        let trained = Trained::open(&path).unwrap();
+        let trained = Arc::new(Trained::open(&path).unwrap());
+        let ranges = ranges(&trained, kind);
         for precision in Precision::ALL {
             for extent in [Extent::Step, Extent::Forecast(2)] {
-                let graph = onnx::encode(&trained, precision, extent, Form::Native).unwrap();
+                let graph = onnx::encode(&trained, precision, extent, Form::Native, Some(&ranges)).unwrap();
                 let file = folder.path().join(format!("{number}-{precision}-{extent:?}.onnx"));
                 std::fs::write(&file, graph).unwrap();
                 files.push(file);

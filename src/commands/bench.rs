@@ -3,6 +3,7 @@
 mod archive;
 mod comm;
 mod convolutions;
+mod export;
 mod network;
 mod physics;
 mod preprocess;
@@ -38,6 +39,8 @@ enum What {
     Physics(physics::Args),
     Preprocess(preprocess::Args),
     Comm(comm::Args),
+    /// One step of a trained network, beside ONNX Runtime on its exported graph.
+    Export(export::Args),
     Io(super::bench_io::Args),
 }
 
@@ -73,6 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(What::Physics(args)) => physics::run(args),
         Some(What::Preprocess(args)) => preprocess::run(args),
         Some(What::Comm(args)) => comm::run(args),
+        Some(What::Export(args)) => export::run(args),
         Some(What::Io(args)) => super::bench_io::run(args),
     }
 }

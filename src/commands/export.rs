@@ -13,12 +13,16 @@ use crate::device::cpu::Cpu;
 use crate::error::{Context, Error, Kind, Result};
 use crate::export::onnx::{self, Extent, Form};
 use crate::export::parity::{self, Row};
+use crate::export::quantise::{Calibration, Method, Ranges, across_seasons};
 use crate::export::tensorrt::{self, Batch, BuildPlan, Built, Capability};
 use crate::export::{OnnxForecaster, OnnxRuntime, Precision, Trained};
 use crate::field::State;
 use crate::forecast::{Analyses, InitTimes};
 use crate::io::atomic::write_whole;
-use crate::runner::NetworkStepper;
+use crate::preprocess::Catalogue;
+use crate::runner::{Native, NetworkStepper, Provider};
+use crate::stepper::StepperInfo;
+use crate::time::{InitTime, ValidTime};
 
 /// Write a trained network for other programs, and hold it against wxsim's own forecasts.
 #[derive(Debug, clap::Args)]
@@ -35,9 +39,12 @@ pub struct Args {
     /// As one graph of a whole forecast of so many steps, from the analyses on
     #[arg(long, value_name = "STEPS")]
     unrolled: Option<usize>,
-    /// What convolutions compute with: fp32, fp16, bf16; an engine also tf32
+    /// What convolutions compute with: fp32, fp16, bf16, int8, fp8; an engine also tf32
     #[arg(long, default_value = "fp32")]
     precision: Precision,
+    /// Where int8 and fp8 cut activations off
+    #[arg(long, value_enum, default_value = "percentile")]
+    calibration: Calibrate,
     /// Compute capabilities of the cards that an engine is for, as 8.9,12.0 [default: the GPU of this machine]
     #[arg(long, value_delimiter = ',', requires = "tensorrt")]
     target: Vec<Capability>,
@@ -57,6 +64,19 @@ pub struct Args {
     overrides: Overrides,
 }
 
+/// How the ranges of activations are chosen.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Calibrate {
+    /// All but the largest in ten thousand are kept
+    Percentile,
+    /// Where the least information is lost
+    Entropy,
+}
+
+/// Initial times of each season that ranges are taken from, and steps from each.
+const STARTS: usize = 4;
+const STEPS: usize = 8;
+
 /// What stands beside the exported file.
 #[derive(Serialize)]
 struct Report<'a> {
@@ -66,6 +86,7 @@ struct Report<'a> {
     compared_with: String,
     initial_times: Vec<String>,
     bound: f64,
+    judged_to_hours: f64,
     passed: bool,
     rows: &'a [Row],
 }
@@ -92,7 +113,12 @@ pub fn run(args: &Args) -> Result<()> {
     let starts = chosen.iter().map(|&init| analyses.of(init)).collect::<Result<Vec<Vec<State>>>>()?;
 
     let path = args.out.clone().unwrap_or_else(|| folder.join("export").join(args.file_name(extent)));
-    let graph = onnx::encode(&trained, args.precision, extent, Form::Native)?;
+    let ranges = match args.precision.is_quantised() {
+        true => Some(calibrate(&trained, &config, args.calibration.into())?),
+        false => None,
+    };
+    let encode = |form| onnx::encode(&trained, args.precision, extent, form, ranges.as_ref());
+    let graph = encode(Form::Native)?;
     save(&path, &graph)?;
     eprintln!("{} bytes in {}", graph.len(), path.display());
 
@@ -104,8 +130,8 @@ pub fn run(args: &Args) -> Result<()> {
     })?;
     // The processor has no convolution of bfloat16, so there the same numbers go through float32.
     let checked = match args.precision {
-        Precision::Bf16 => onnx::encode(&trained, args.precision, extent, Form::Emulated)?,
-        Precision::Fp32 | Precision::Tf32 | Precision::Fp16 => graph.clone(),
+        Precision::Bf16 => encode(Form::Emulated)?,
+        _ => graph.clone(),
     };
     let cpu = Cpu::new(None)?;
     let mut exported = OnnxForecaster::new(trained.clone(), &runtime, &checked, extent, cpu.threads())?;
@@ -113,7 +139,8 @@ pub fn run(args: &Args) -> Result<()> {
     let steps = args.unrolled.map_or(config.export.steps, |leads| leads.min(config.export.steps));
     let rows = parity::measure(&mut own, &mut exported, &starts, steps)?;
     let bound = config.export.bounds.of(args.precision);
-    let verdict = parity::judge(&rows, bound);
+    let longest = config.forecast.lead.max(trained.info.step);
+    let verdict = parity::judge(&rows, bound, longest);
     let report = Report {
         graph: &path,
         precision: args.precision.name(),
@@ -121,6 +148,7 @@ pub fn run(args: &Args) -> Result<()> {
         compared_with: format!("ONNX Runtime of {}", runtime.path.display()),
         initial_times: chosen.iter().map(ToString::to_string).collect(),
         bound,
+        judged_to_hours: longest.hours(),
         passed: verdict.is_ok(),
         rows: &rows,
     };
@@ -159,6 +187,50 @@ impl Args {
         match extent {
             Extent::Step => format!("step-{}.onnx", self.precision),
             Extent::Forecast(leads) => format!("forecast-{leads}-{}.onnx", self.precision),
+        }
+    }
+}
+
+/// The ranges of activations in forecasts from the training span.
+fn calibrate(trained: &Arc<Trained>, config: &Config, method: Method) -> Result<Ranges> {
+    let mut plan = run_folder::data(config)?;
+    plan.quantities = trained.info.layout.quantities.clone();
+    let training = Catalogue::build(&plan)?.training()?;
+    let mut analyses = Analyses::new(training.catalogue().clone(), &trained.info)?;
+    let usable: Vec<ValidTime> = training
+        .times()
+        .iter()
+        .copied()
+        .filter(|&time| {
+            analyses.starts(InitTime(time)) && training.may_read(first_frame(time, &trained.info))
+        })
+        .collect();
+    let starts = across_seasons(&usable, STARTS);
+    eprintln!("ranges of activations from {} forecasts over {} steps", starts.len(), STEPS);
+    let mut network = Native::new(trained.clone(), Box::new(Cpu::new(None)?))?;
+    let mut calibration = Calibration::new(trained);
+    for start in starts {
+        network.start(&analyses.of(InitTime(start))?)?;
+        for step in 0..STEPS {
+            let valid = start.after(trained.info.step.times(step));
+            let kept = network.keep(valid)?;
+            calibration.add(trained, valid, &kept.fields, &kept.memories);
+            network.step(valid)?;
+        }
+    }
+    calibration.ranges(method)
+}
+
+/// The first analysis that a forecast from `start` needs.
+fn first_frame(start: ValidTime, info: &StepperInfo) -> ValidTime {
+    start.after(info.step.times(info.input_frames - 1).negative())
+}
+
+impl From<Calibrate> for Method {
+    fn from(choice: Calibrate) -> Self {
+        match choice {
+            Calibrate::Percentile => Self::Percentile,
+            Calibrate::Entropy => Self::Entropy,
         }
     }
 }

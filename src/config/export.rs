@@ -11,7 +11,8 @@ use crate::export::Precision;
 pub struct ExportConfig {
     /// Steps that an exported network and wxsim's own are compared over.
     pub steps: usize,
-    /// The most that the RMS error of a variable may be at any of them, as a share of its spread in the analyses.
+    /// The most that the RMS error of a variable may be at any lead up to forecast.lead, as a share of its spread in the
+    /// analyses.
     pub bounds: Bounds,
 }
 
@@ -23,6 +24,8 @@ pub struct Bounds {
     pub tf32: f64,
     pub fp16: f64,
     pub bf16: f64,
+    pub int8: f64,
+    pub fp8: f64,
 }
 
 impl Default for ExportConfig {
@@ -33,7 +36,7 @@ impl Default for ExportConfig {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { fp32: 1e-3, tf32: 0.02, fp16: 0.02, bf16: 0.1 }
+        Self { fp32: 1e-3, tf32: 0.01, fp16: 0.01, bf16: 0.05, int8: 0.1, fp8: 0.2 }
     }
 }
 
@@ -59,6 +62,8 @@ impl Bounds {
             Precision::Tf32 => self.tf32,
             Precision::Fp16 => self.fp16,
             Precision::Bf16 => self.bf16,
+            Precision::Int8 => self.int8,
+            Precision::Fp8 => self.fp8,
         }
     }
 }

@@ -9,10 +9,11 @@ pub mod onnx;
 mod onnxruntime;
 pub mod parity;
 mod precision;
+pub mod quantise;
 pub mod tensorrt;
 mod trained;
 
 pub use forecaster::OnnxForecaster;
-pub use onnxruntime::OnnxRuntime;
+pub use onnxruntime::{Fed, Loaded, OnnxRuntime};
 pub use precision::Precision;
 pub use trained::Trained;

@@ -14,10 +14,19 @@ pub enum Precision {
     Tf32,
     Fp16,
     Bf16,
+    /// Whole numbers of 8 bits.
+    Int8,
+    /// Floating-point numbers of 8 bits (e4m3).
+    Fp8,
 }
 
 impl Precision {
-    pub const ALL: [Self; 4] = [Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16];
+    pub const ALL: [Self; 6] = [Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16, Self::Int8, Self::Fp8];
+
+    /// Whether the ranges of activations have to be known.
+    pub fn is_quantised(self) -> bool {
+        matches!(self, Self::Int8 | Self::Fp8)
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -25,6 +34,8 @@ impl Precision {
             Self::Tf32 => "tf32",
             Self::Fp16 => "fp16",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+            Self::Fp8 => "fp8",
         }
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use ndarray::Array3;
 
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::field::{Layout, State};
 use crate::grid::Orientation;
 use crate::io::checkpoint::{self, Card, Checkpoint, Tensor};
 use crate::io::run_dir::find_checkpoint;
-use crate::model::{Architecture, Geometry};
+use crate::model::{Architecture, Geometry, Network};
 use crate::preprocess::{Inputs, Normalizer};
 use crate::stepper::StepperInfo;
 use crate::time::ValidTime;
@@ -72,6 +73,17 @@ impl Trained {
             .filter_map(|(name, tensor)| Some((name.strip_prefix(WEIGHTS)?.to_owned(), tensor)))
             .collect();
         Ok(Self { architecture, geometry, normalizer, inputs, info, orientation: card.orientation, weights })
+    }
+
+    /// Puts everything that does not change onto a device that was allocated for `network`.
+    pub fn load(&self, network: &Network<f32>, device: &mut dyn Device<f32>) -> Result<()> {
+        network.prepare(device);
+        device.upload(network.slots().statics, self.inputs.statics());
+        device.upload(network.slots().tendency_scale, &self.normalizer.tendency_scale());
+        for parameter in network.parameters() {
+            parameter.write(device, parameter.slot, self.weight(&parameter.name, &parameter.shape)?);
+        }
+        Ok(())
     }
 
     /// A learned array in the order of checkpoints.

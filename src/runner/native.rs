@@ -23,13 +23,7 @@ impl Native {
         let Trained { architecture, geometry, .. } = &*trained;
         let network = Network::plan(&mut arena, architecture, geometry, 1, 1, Purpose::Forecast)?;
         device.allocate(&arena)?;
-        network.prepare(&mut *device);
-        device.upload(network.slots().statics, trained.inputs.statics());
-        device.upload(network.slots().tendency_scale, &trained.normalizer.tendency_scale());
-        for parameter in network.parameters() {
-            let values = trained.weight(&parameter.name, &parameter.shape)?;
-            parameter.write(&mut *device, parameter.slot, values);
-        }
+        trained.load(&network, &mut *device)?;
         Ok(Self { device, network, trained })
     }
 

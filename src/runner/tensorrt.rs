@@ -22,7 +22,7 @@ pub struct TensorRt {
 impl TensorRt {
     /// Opens an engine that was built from this network in this precision.
     pub fn open(trained: Arc<Trained>, engine: &Path, precision: Precision, ordinal: usize) -> Result<Self> {
-        let graph = onnx::encode(&trained, precision, Extent::Step, Form::Native)?;
+        let graph = onnx::encode(&trained, precision, Extent::Step, Form::Native, None)?;
         let memories = names::memories(trained.architecture.hidden.len());
         Ok(Self { engine: Engine::open(engine, &graph, ordinal)?, trained, memories })
     }

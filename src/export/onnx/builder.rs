@@ -76,7 +76,8 @@ impl Builder {
         outputs.into_iter().map(Wire).collect()
     }
 
-    fn constant(&mut self, name: &str, shape: &[usize], kind: Type, raw_data: Vec<u8>) -> Wire {
+    /// Numbers in the bytes of their kind.
+    pub fn constant(&mut self, name: &str, shape: &[usize], kind: Type, raw_data: Vec<u8>) -> Wire {
         self.constants.push(Tensor {
             dims: shape.iter().map(|&length| length as i64).collect(),
             data_type: kind as i32,

@@ -12,10 +12,13 @@ pub const OPSET: i64 = 22;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {
     Float = 1,
+    Int8 = 3,
     Int64 = 7,
     Bool = 9,
     Float16 = 10,
     Bfloat16 = 16,
+    /// e4m3, without infinities.
+    Float8 = 17,
 }
 
 #[derive(Clone, PartialEq, Message)]

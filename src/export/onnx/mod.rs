@@ -28,12 +28,13 @@ mod normalise;
 
 use prost::Message;
 
+use super::quantise::Ranges;
 use super::{Precision, Trained};
 use crate::error::{Error, Result};
 use builder::{Builder, Wire};
 use convolution::Arithmetic;
 use messages::{Entry, IR_VERSION, Model, OPSET, OperatorSet, Type};
-use network::{Memory, Network};
+use network::{Arithmetics, Memory, Network};
 use normalise::Normalise;
 
 /// How much of a forecast one graph is.
@@ -73,20 +74,35 @@ pub mod names {
     }
 }
 
-/// The bytes of an ONNX file.
-pub fn encode(trained: &Trained, precision: Precision, extent: Extent, form: Form) -> Result<Vec<u8>> {
+/// The bytes of an ONNX file. `ranges` are those of the activations, which only 8-bit precisions need.
+pub fn encode(
+    trained: &Trained,
+    precision: Precision,
+    extent: Extent,
+    form: Form,
+    ranges: Option<&Ranges>,
+) -> Result<Vec<u8>> {
     let narrow = |kind| match form {
         Form::Native => Arithmetic::Narrow(kind),
         Form::Emulated => Arithmetic::Rounded(kind),
     };
-    let arithmetic = match precision {
-        Precision::Fp32 | Precision::Tf32 => Arithmetic::Single,
-        Precision::Fp16 => narrow(Type::Float16),
-        Precision::Bf16 => narrow(Type::Bfloat16),
+    let quantised = |kind| {
+        let ranges = ranges.ok_or_else(|| {
+            Error::input(format!("the ranges of activations in {precision} are not known"))
+                .hint("they are taken from forecasts: use wxsim export")
+        })?;
+        Ok(Arithmetics::Quantised(kind, ranges.clone()))
+    };
+    let arithmetics = match precision {
+        Precision::Fp32 | Precision::Tf32 => Arithmetics::Same(Arithmetic::Single),
+        Precision::Fp16 => Arithmetics::Same(narrow(Type::Float16)),
+        Precision::Bf16 => Arithmetics::Same(narrow(Type::Bfloat16)),
+        Precision::Int8 => quantised(Type::Int8)?,
+        Precision::Fp8 => quantised(Type::Float8)?,
     };
     let mut builder = Builder::default();
     let normalise = Normalise::new(&mut builder, trained);
-    let network = Network::new(&mut builder, trained, arithmetic)?;
+    let network = Network::new(&mut builder, trained, &arithmetics)?;
     let ports = Ports { trained };
     let metadata = metadata(trained, precision, extent);
     match extent {

@@ -4,8 +4,10 @@
 use super::builder::{Builder, Wire};
 use super::convolution::{Arithmetic, Kernel};
 use super::halo::Halo;
+use super::messages::Type;
 use crate::error::Result;
 use crate::export::Trained;
+use crate::export::quantise::Ranges;
 use crate::model::{Architecture, GATES, LAYER_NORM_EPSILON};
 
 /// The state of one layer, `[batch, hidden, row, column]`.
@@ -34,11 +36,26 @@ pub struct Network<'a> {
 
 struct Layer {
     hidden: usize,
-    gates: Kernel,
+    gates: Gates,
     bias: Wire,
     norm: Option<Norm>,
     /// Of i, f and o.
     peepholes: Option<[Wire; 3]>,
+}
+
+/// The convolutions of a layer's gates.
+enum Gates {
+    /// Of input and h at once.
+    Together(Kernel),
+    /// One of the input and one of h, which are counted in different steps.
+    Apart { x: Kernel, h: Kernel },
+}
+
+/// What each convolution computes in.
+pub enum Arithmetics {
+    Same(Arithmetic),
+    /// In a kind of 8-bit numbers.
+    Quantised(Type, Ranges),
 }
 
 struct Norm {
@@ -48,16 +65,17 @@ struct Norm {
 }
 
 impl<'a> Network<'a> {
-    pub fn new(builder: &mut Builder, trained: &'a Trained, arithmetic: Arithmetic) -> Result<Self> {
+    pub fn new(builder: &mut Builder, trained: &'a Trained, arithmetics: &Arithmetics) -> Result<Self> {
         let Trained { architecture, geometry, inputs, .. } = trained;
         let (rows, columns) = geometry.inner(architecture.patch);
         let edges = geometry.edges(architecture.patch);
         let halo = Halo { edges, rows, columns, width: architecture.halo() };
         let layers = (0..architecture.hidden.len())
-            .map(|l| Layer::new(builder, trained, l, arithmetic))
+            .map(|l| Layer::new(builder, trained, l, arithmetics))
             .collect::<Result<Vec<Layer>>>()?;
         let (outputs, top) = (architecture.outputs(), architecture.hidden[architecture.hidden.len() - 1]);
         let shape = [outputs, top, 1, 1];
+        let arithmetic = arithmetics.of_h(architecture.hidden.len() - 1);
         let head =
             Kernel::new(builder, "head.weight", shape, trained.weight("head.weight", &shape)?, arithmetic);
         let bias = trained.weight("head.bias", &[outputs])?;
@@ -65,7 +83,7 @@ impl<'a> Network<'a> {
             trained,
             halo,
             layers,
-            signs: signs(builder, trained),
+            signs: signs(builder, trained, arithmetics),
             statics: None,
             head,
             head_bias: builder.floats("head.bias", &[1, outputs, 1, 1], bias),
@@ -125,10 +143,23 @@ impl<'a> Network<'a> {
             parts.push(self.fold(builder, &counted, forcing_channels));
         }
         for (l, (layer, memory)) in self.layers.iter().zip(memories).enumerate() {
-            parts.push(memory.h.clone());
-            let read = builder.concat(1, &parts);
-            let padded = self.halo.fill(builder, &read, self.signs.as_ref().filter(|_| l == 0));
-            let pre_activations = layer.gates.convolve(builder, &padded);
+            let signs = self.signs.as_ref().filter(|_| l == 0);
+            let pre_activations = match &layer.gates {
+                Gates::Together(kernel) => {
+                    parts.push(memory.h.clone());
+                    let read = builder.concat(1, &parts);
+                    let padded = self.halo.fill(builder, &read, signs);
+                    kernel.convolve(builder, &padded)
+                }
+                Gates::Apart { x, h } => {
+                    let read = builder.concat(1, &parts);
+                    let padded = self.halo.fill(builder, &read, signs);
+                    let of_x = x.convolve(builder, &padded);
+                    let padded = self.halo.fill(builder, &memory.h, None);
+                    let of_h = h.convolve(builder, &padded);
+                    builder.add(&of_x, &of_h)
+                }
+            };
             *memory = layer.cell(builder, &pre_activations, &memory.c, &self.halo);
             parts = vec![memory.h.clone()];
         }
@@ -180,7 +211,7 @@ impl<'a> Network<'a> {
 }
 
 impl Layer {
-    fn new(builder: &mut Builder, trained: &Trained, l: usize, arithmetic: Arithmetic) -> Result<Self> {
+    fn new(builder: &mut Builder, trained: &Trained, l: usize, arithmetics: &Arithmetics) -> Result<Self> {
         let architecture = &trained.architecture;
         let (hidden, inputs, side) =
             (architecture.hidden[l], architecture.layer_inputs(l), architecture.kernel);
@@ -189,14 +220,23 @@ impl Layer {
         let each = side * side;
         let of_x = trained.weight(&name("input.weight"), &[GATES, hidden, inputs, side, side])?;
         let of_h = trained.weight(&name("hidden.weight"), &[GATES, hidden, hidden, side, side])?;
-        let both: Vec<f32> = of_x
-            .chunks_exact(inputs * each)
-            .zip(of_h.chunks_exact(hidden * each))
-            .flat_map(|(x, h)| x.iter().chain(h))
-            .copied()
-            .collect();
-        let gates =
-            Kernel::new(builder, &name("weight"), [channels, inputs + hidden, side, side], &both, arithmetic);
+        let shape = |inputs: usize| [channels, inputs, side, side];
+        let gates = match arithmetics {
+            Arithmetics::Same(arithmetic) => {
+                let both: Vec<f32> = of_x
+                    .chunks_exact(inputs * each)
+                    .zip(of_h.chunks_exact(hidden * each))
+                    .flat_map(|(x, h)| x.iter().chain(h))
+                    .copied()
+                    .collect();
+                let shape = shape(inputs + hidden);
+                Gates::Together(Kernel::new(builder, &name("weight"), shape, &both, *arithmetic))
+            }
+            Arithmetics::Quantised(..) => Gates::Apart {
+                x: Kernel::new(builder, &name("input.weight"), shape(inputs), of_x, arithmetics.of_x(l)),
+                h: Kernel::new(builder, &name("hidden.weight"), shape(hidden), of_h, arithmetics.of_h(l)),
+            },
+        };
         let mut of_gates = |what: &str| -> Result<Wire> {
             let values = trained.weight(&name(what), &[GATES, hidden])?;
             Ok(builder.floats(&name(what), &[1, channels, 1, 1], values))
@@ -268,8 +308,28 @@ impl Norm {
     }
 }
 
-/// -1 for channels of the first layer (and its h behind them) that change sign across a pole; `None` where none does.
-fn signs(builder: &mut Builder, trained: &Trained) -> Option<Wire> {
+impl Arithmetics {
+    /// Of convolutions that read what layer `l` reads.
+    fn of_x(&self, l: usize) -> Arithmetic {
+        match self {
+            Self::Same(arithmetic) => *arithmetic,
+            Self::Quantised(kind, ranges) if l == 0 => Arithmetic::Quantised(*kind, ranges.input),
+            Self::Quantised(..) => self.of_h(l - 1),
+        }
+    }
+
+    /// Of convolutions that read the h of layer `l`.
+    fn of_h(&self, l: usize) -> Arithmetic {
+        match self {
+            Self::Same(arithmetic) => *arithmetic,
+            Self::Quantised(kind, ranges) => Arithmetic::Quantised(*kind, ranges.hidden[l]),
+        }
+    }
+}
+
+/// -1 for channels of the first layer (and its h behind them, where it is read with them) that change sign across a pole;
+/// `None` where none does.
+fn signs(builder: &mut Builder, trained: &Trained, arithmetics: &Arithmetics) -> Option<Wire> {
     let (architecture, geometry) = (&trained.architecture, &trained.geometry);
     if !geometry.odd.contains(&true) {
         return None;
@@ -280,6 +340,10 @@ fn signs(builder: &mut Builder, trained: &Trained) -> Option<Wire> {
         .iter()
         .flat_map(|&odd| std::iter::repeat_n(if odd { -1.0 } else { 1.0 }, points))
         .collect();
-    signs.resize(architecture.inputs() + architecture.hidden[0], 1.0);
+    let behind = match arithmetics {
+        Arithmetics::Same(_) => architecture.hidden[0],
+        Arithmetics::Quantised(..) => 0,
+    };
+    signs.resize(architecture.inputs() + behind, 1.0);
     Some(builder.floats("signs_across_a_pole", &[1, signs.len(), 1, 1], &signs))
 }
