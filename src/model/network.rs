@@ -198,10 +198,14 @@ impl<T: Real> Network<T> {
         let convolution =
             |inputs, outputs, kernel| Convolution { images: batch, rows, columns, inputs, outputs, kernel };
 
-        // Gradients of what two neighbouring layers read are alive at once, never of three.
-        let widest = (0..architecture.hidden.len()).map(|l| architecture.layer_inputs(l)).max().unwrap_or(0);
+        // Gradients of what two neighbouring layers read are alive at once, never of three; that of analyses is not needed.
         let only_training = |len| if training { len } else { 0 };
-        let dx = [0; 2].map(|_| arena.activations(only_training(warm * padded * widest)));
+        let read = |l| padded * architecture.layer_inputs(l);
+        let dx_len = |l| if l == 0 { read(l) } else { warm * read(l) };
+        let dx = [0, 1].map(|first| {
+            let longest = (first..architecture.hidden.len()).step_by(2).map(dx_len).max().unwrap_or(0);
+            arena.activations(only_training(longest))
+        });
         let part = |slot: Slot, len| slot.part(0, only_training(len));
 
         let mut layers: Vec<Layer> = Vec::new();
@@ -233,7 +237,7 @@ impl<T: Real> Network<T> {
                 x_warm_map: map(warm * batch, &read)?,
                 h_map: map(batch, &vec![even; hidden])?,
                 dc: arena.slot(only_training(inner * hidden)),
-                dx: Series { slot: part(dx[l % 2], warm * padded * inputs), each: padded * inputs },
+                dx: Series { slot: part(dx[l % 2], dx_len(l)), each: padded * inputs },
                 dh: arena.activations(only_training(padded * hidden)),
             });
         }
