@@ -62,6 +62,11 @@ impl Graphs {
         }
     }
 
+    /// Whether anything is recorded.
+    fn any(&self) -> bool {
+        self.known.iter().any(|(_, recording)| recording.is_some())
+    }
+
     fn get(&self, sequence: Sequence) -> Option<&Recording> {
         self.known.iter().find(|(known, _)| *known == sequence)?.1.as_ref()
     }
@@ -101,6 +106,9 @@ pub(super) fn repeat<T: Real>(
         Turn::Work => return work(cuda),
         Turn::Replay => {}
         Turn::Record => {
+            if !cuda.graphs.borrow().any() {
+                cuda.shrink();
+            }
             if cuda.attempt(|cuda| begin(&cuda.gpu)).is_none() {
                 return;
             }

@@ -90,6 +90,11 @@ impl Lanes {
         (0..LANES).try_for_each(|number| self.join(number, gpu))
     }
 
+    /// As [`Scratch::shrink`], for all lanes.
+    pub fn shrink(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.scratch.get_mut().shrink());
+    }
+
     /// What operations worked in is given back.
     pub fn clear(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.scratch = RefCell::default());

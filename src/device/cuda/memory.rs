@@ -62,8 +62,8 @@ pub fn check_disjoint(reads: &[Slot], writes: &[Slot]) {
     }
 }
 
-/// Memory whose content lasts for one operation: grows to the largest of them. What it outgrew stays, because graphs may
-/// hold its address.
+/// Memory whose content lasts for one operation: grows to the largest of them. What it outgrew stays, because operations
+/// under way and graphs may hold its address.
 #[derive(Default)]
 pub struct Scratch {
     pieces: Vec<Memory>,
@@ -75,11 +75,17 @@ impl Scratch {
         match self.pieces.last() {
             Some(piece) if piece.bytes() >= bytes => Ok(piece.start()),
             _ => {
-                let piece = Memory::zeroed(gpu, bytes.next_power_of_two().max(1 << 20))?;
+                let piece = Memory::zeroed(gpu, bytes.next_multiple_of(1 << 20))?;
                 let start = piece.start();
                 self.pieces.push(piece);
                 Ok(start)
             }
         }
+    }
+
+    /// Gives back what was outgrown: between operations, while there are no graphs.
+    pub fn shrink(&mut self) {
+        let outgrown = self.pieces.len().saturating_sub(1);
+        self.pieces.drain(..outgrown);
     }
 }

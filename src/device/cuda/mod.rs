@@ -162,6 +162,15 @@ impl<T: Real> Cuda<T> {
         self.scratch.borrow_mut().bytes(&self.gpu, bytes)
     }
 
+    /// Gives back what operations worked in and outgrew.
+    fn shrink(&mut self) {
+        self.scratch.get_mut().shrink();
+        self.lanes.shrink();
+        if let Some((cudnn, _)) = &self.cudnn {
+            cudnn.shrink();
+        }
+    }
+
     /// The library puts its work where ours goes.
     fn follow_stream(&mut self) {
         let lane = self.lanes.inside();

@@ -18,8 +18,9 @@ use cudarc::cudnn::sys::cudnnHandle_t as Handle;
 
 use super::Cuda;
 use super::compile;
-use super::driver::{Gpu, Memory};
+use super::driver::Gpu;
 use super::lanes::LANES;
+use super::memory::Scratch;
 use crate::device::Real;
 use crate::error::{Error, Result};
 use choices::{Choice, Choices};
@@ -34,9 +35,8 @@ pub struct Cudnn {
     choices: RefCell<Choices>,
     /// `None`: wxsim's own kernel.
     plans: RefCell<HashMap<Problem, Option<Rc<Plan>>>>,
-    /// What plans work in, for the main stream and for each lane beside it. Pieces that were outgrown stay, because graphs
-    /// may hold their addresses.
-    workspaces: RefCell<[Vec<Memory>; 1 + LANES]>,
+    /// What plans work in, for the main stream and for each lane beside it.
+    workspaces: RefCell<[Scratch; 1 + LANES]>,
     lane: Cell<usize>,
 }
 
@@ -129,16 +129,12 @@ impl Cudnn {
     }
 
     fn workspace(&self, gpu: &Gpu, bytes: usize) -> Result<u64> {
-        let pieces = &mut self.workspaces.borrow_mut()[self.lane.get()];
-        match pieces.last() {
-            Some(piece) if piece.bytes() >= bytes => Ok(piece.start()),
-            _ => {
-                let piece = Memory::zeroed(gpu, bytes.max(1 << 20))?;
-                let start = piece.start();
-                pieces.push(piece);
-                Ok(start)
-            }
-        }
+        self.workspaces.borrow_mut()[self.lane.get()].bytes(gpu, bytes)
+    }
+
+    /// As [`Scratch::shrink`].
+    pub fn shrink(&self) {
+        self.workspaces.borrow_mut().iter_mut().for_each(Scratch::shrink);
     }
 }
 

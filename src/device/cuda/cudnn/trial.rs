@@ -1,8 +1,11 @@
 //! The trial of all plans for one problem, on noise.
 
+use std::cell::RefCell;
+
 use cudarc::driver::sys::CUevent_flags;
 
 use super::super::driver::{Call, Memory};
+use super::super::memory::Scratch;
 use super::super::modules::Grid;
 use super::super::{Cuda, convolution, prepared};
 use super::Cudnn;
@@ -23,7 +26,7 @@ const MOST: usize = 24;
 /// Runs that must give the same bits.
 const EQUAL: usize = 10;
 /// A plan that needs more memory to work in than this is left out [bytes].
-const WORKSPACE: usize = 1 << 30;
+const WORKSPACE: usize = 1 << 28;
 
 /// Operands, results and what is counted about them.
 struct Bench<'a, T: Real> {
@@ -42,6 +45,8 @@ struct Bench<'a, T: Real> {
     first: Memory,
     /// Unequal words; the largest difference, the largest number (as bits).
     counters: Memory,
+    /// What plans work in.
+    workspace: RefCell<Scratch>,
 }
 
 /// The fastest plan that agrees with wxsim's own kernel and with itself; `None` if that kernel is as fast.
@@ -100,6 +105,7 @@ impl<'a, T: Real> Bench<'a, T> {
             truth: memory(count)?,
             first: memory(count)?,
             counters: Memory::zeroed(&cuda.gpu, 12)?,
+            workspace: RefCell::default(),
         };
         for (seed, (operand, &count)) in bench.operands.iter().zip(&lengths).enumerate() {
             cuda.kernel("noise").address(operand.start()).int(seed).long(count).run(Grid::over(count))?;
@@ -141,7 +147,7 @@ impl<'a, T: Real> Bench<'a, T> {
     }
 
     fn run(&self, plan: &Plan) -> Result<()> {
-        let workspace = self.cudnn.workspace(&self.cuda.gpu, plan.workspace)?;
+        let workspace = self.workspace.borrow_mut().bytes(&self.cuda.gpu, plan.workspace)?;
         plan.run(self.cudnn.table, self.cudnn.handle, self.addresses(), workspace)
     }
 
