@@ -32,6 +32,7 @@ pub mod runner;
 pub mod shallow_water;
 pub mod forecast;
 pub mod verify;
+pub mod plan;
 pub mod report;
 
 // The edge.

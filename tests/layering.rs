@@ -21,6 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("shallow_water", &["device"]),
     ("forecast", &["preprocess", "io"]),
     ("verify", &["io", "comm"]),
+    ("plan", &["model", "comm", "device"]),
     ("report", &["verify"]),
 ];
 

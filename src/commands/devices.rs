@@ -50,6 +50,24 @@ pub enum Precision {
     Fp16,
 }
 
+impl Precision {
+    /// As the command line has it.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+impl From<Precision> for Compute {
+    fn from(precision: Precision) -> Self {
+        match precision {
+            Precision::Fp32 => Self::Single,
+            Precision::Tf32 => Self::Tf32,
+            Precision::Bf16 => Self::Bf16,
+            Precision::Fp16 => Self::Fp16,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct DeviceArgs {
     /// What to compute on: auto (a GPU where there is one), cpu, cuda:0, cuda:1, ..
@@ -76,8 +94,10 @@ impl PreciseDeviceArgs {
             Choice::Cpu => " --device cpu".into(),
             Choice::Cuda(number) => format!(" --device cuda:{number}"),
         };
-        let precision = self.precision.to_possible_value().filter(|_| self.precision != Precision::default());
-        precision.map_or(device.clone(), |precision| format!("{device} --precision {}", precision.get_name()))
+        match self.precision {
+            Precision::Fp32 => device,
+            precision => format!("{device} --precision {}", precision.name()),
+        }
     }
 }
 
@@ -126,12 +146,7 @@ impl<T: Real> Opened<T> {
     }
 
     fn cuda(ordinal: usize, precision: Precision, threads: Option<usize>) -> Result<Self> {
-        let compute = match precision {
-            Precision::Fp32 => Compute::Single,
-            Precision::Tf32 => Compute::Tf32,
-            Precision::Bf16 => Compute::Bf16,
-            Precision::Fp16 => Compute::Fp16,
-        };
+        let compute = Compute::from(precision);
         let cuda = Cuda::new(ordinal, compute)?;
         let instructions = format!("{}, {compute:?}", cuda.architecture());
         let threads = match threads {

@@ -17,6 +17,7 @@ mod nature_run;
 pub mod physics;
 mod physics_case;
 mod physics_inputs;
+pub mod plan;
 pub mod plot;
 mod progress;
 pub mod providers;

@@ -19,6 +19,7 @@ mod fault;
 mod feed;
 mod interrupt;
 mod loss_scale;
+mod outline;
 mod plan;
 mod progress;
 mod ranks;
@@ -36,6 +37,7 @@ mod workspace;
 
 pub use curve::{InputLine, Line, StepLine, ValidationLine};
 pub use interrupt::Interrupt;
+pub use outline::outline;
 pub use plan::{
     AdamW, Augment, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan,
     ValidationPlan,

@@ -7,6 +7,7 @@ use crate::commands::devices::PreciseDeviceArgs;
 use crate::device::{AdamW, ArenaPlan, Device, Edge, Loss, Sequence};
 use crate::error::{Error, Result};
 use crate::model::{Architecture, GATES, Geometry, Network, Purpose};
+use crate::plan::{Card, Meter};
 
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
@@ -88,6 +89,8 @@ struct Row<'a> {
     /// A forecast of one sample: all analyses and predictions.
     rollout_milliseconds: Times,
     rollout_gflops: f64,
+    /// What `wxsim plan` would expect of both, of a card whose rates it knows.
+    planned_milliseconds: Option<[f64; 2]>,
     /// Of this process so far.
     peak_mib: Option<f64>,
     /// What training takes on the device.
@@ -115,6 +118,9 @@ pub fn run(args: &Args) -> Result<()> {
         let forecast = Forecast::plan(config, device)?;
         let rollout = measure.times(|| forecast.run(device))?;
         let flops = config.flops();
+        let known = machine.device.contains("H200");
+        let planned =
+            if known { Some(config.planned(Card::h200(args.device.precision.into()))?) } else { None };
         let row = Row {
             config: config.name,
             batch: config.batch,
@@ -122,13 +128,17 @@ pub fn run(args: &Args) -> Result<()> {
             train_gflops: train.rate(3.0 * flops * config.batch as f64),
             rollout_milliseconds: rollout,
             rollout_gflops: rollout.rate(flops),
+            planned_milliseconds: planned,
             peak_mib: peak_memory(),
             arena_mib: training.bytes as f64 / 1024.0 / 1024.0,
             machine: &machine,
         };
+        let planned = planned
+            .map(|[step, forecast]| format!("   planned {step:.2} and {forecast:.2} ms"))
+            .unwrap_or_default();
         let sentence = format!(
             "{:13} training step of {:2} {:8.2} ms ({:.2} to {:.2}) {:4.0} GFLOP/s   forecast of one {:8.2} ms ({:.2} to \
-             {:.2}) {:4.0} GFLOP/s   peak {:.0} MiB, arena {:.0} MiB, {}",
+             {:.2}) {:4.0} GFLOP/s{planned}   peak {:.0} MiB, arena {:.0} MiB, {}",
             config.name,
             config.batch,
             train.median,
@@ -159,6 +169,18 @@ impl Config {
             (0..self.layers).map(|l| if l == 0 { self.channels } else { self.hidden } + self.hidden).sum();
         let head = (self.hidden * self.channels) as f64;
         2.0 * points * (taps * gates * inputs as f64 + head) * (self.frames + self.leads - 1) as f64
+    }
+
+    /// What a training step and a forecast would take on a card [ms].
+    fn planned(&self, card: Card) -> Result<[f64; 2]> {
+        let mut meter = Meter::new(card);
+        let clock = meter.clock();
+        let (training, forecast) = (Training::plan(self, &mut meter)?, Forecast::plan(self, &mut meter)?);
+        let start = clock.seconds();
+        training.step(&mut meter)?;
+        let stepped = clock.seconds();
+        forecast.run(&mut meter)?;
+        Ok([stepped - start, clock.seconds() - stepped].map(|seconds| 1e3 * seconds))
     }
 
     fn network(&self, arena: &mut ArenaPlan, batch: usize, purpose: Purpose) -> Result<Network<f32>> {
@@ -283,5 +305,27 @@ impl Forecast {
             self.network.step(device);
         }
         device.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cuda::Compute;
+
+    /// Medians of one sitting on an H200, 2026-12-01, bfloat16 [ms].
+    const MEASURED: [(&str, f64); 4] =
+        [("wb5.6-patch2", 26.6), ("wb5.6", 5.70), ("grid1.5", 20.2), ("grid0.25", 22.4)];
+
+    #[test]
+    fn training_steps_are_planned_to_15_percent_of_what_was_measured() {
+        for (config, (name, measured)) in ON_A_GPU.iter().zip(MEASURED) {
+            assert_eq!(config.name, name);
+            let [planned, _] = config.planned(Card::h200(Compute::Bf16)).unwrap();
+            assert!(
+                (planned / measured - 1.0).abs() < 0.15,
+                "{name}: planned {planned:.2} ms, took {measured}"
+            );
+        }
     }
 }
