@@ -63,4 +63,16 @@ mod tests {
     fn flags_do_not_contradict_each_other() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn flags_of_another_way_to_do_physics_are_refused() {
+        let parses = |flags: &str| Cli::try_parse_from(flags.split(' ')).is_ok();
+        assert!(parses("wxsim physics --case williamson2 --rows 32 --angle 45"));
+        assert!(parses("wxsim physics --nature-run --years 2 --seed 5 --out x"));
+        for flag in ["--rows 32", "--angle 45", "--years 2", "--seed 5", "--model-rows 32", "--average 4"] {
+            assert!(!parses(&format!("wxsim physics europe.toml {flag}")), "{flag}");
+        }
+        assert!(!parses("wxsim physics --nature-run --rows 32"));
+        assert!(!parses("wxsim physics --case williamson2 --seed 5"));
+    }
 }

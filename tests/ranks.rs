@@ -171,3 +171,41 @@ fn the_bench_measures_every_size_and_refuses_one_rank() {
     assert!(rows.iter().all(|row| row["ranks"] == 3 && row["gigabytes_per_second"].as_f64().unwrap() > 0.0));
     assert_eq!(bench(&[]).status.code(), Some(2));
 }
+
+#[test]
+fn a_training_is_planned_for_numbers_of_gpus_that_share_its_batches() {
+    let place = Place::new();
+    let plan = |more: &[&str]| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_wxsim"))
+            .current_dir(place.folder.path())
+            .args(["plan", "waves.toml", "--json"])
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    let lines = |output: Output| -> Vec<Value> {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let strong = lines(plan(&["--gpus", "1..4"]));
+    let of = |lines: &[Value], key: &str| lines.iter().map(|l| l[key].as_f64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(of(&strong, "ranks"), [1.0, 2.0, 4.0]);
+    assert_eq!(of(&strong, "samples"), [4.0; 3]);
+    let wire = of(&strong, "wire");
+    // Around a ring each GPU sends 2 (N - 1) / N of the gradients.
+    assert!(wire[0] == 0.0 && wire[1] > 0.0 && (wire[2] / wire[1] - 1.5).abs() < 1e-12, "{wire:?}");
+    let (efficiency, memory) = (of(&strong, "efficiency"), of(&strong, "memory"));
+    assert!(
+        (efficiency[0] - 1.0).abs() < 1e-12 && efficiency[1] < 1.0 && efficiency[2] < efficiency[1],
+        "{efficiency:?}"
+    );
+    assert!(memory[0] > memory[1] && memory[1] > memory[2], "{memory:?}");
+    let weak = lines(plan(&["--gpus", "1,3", "--weak"]));
+    assert_eq!(of(&weak, "samples"), [4.0, 12.0]);
+
+    let refused = plan(&["--gpus", "3"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("3 GPUs cannot share batches of 4 samples evenly"), "{text}");
+}

@@ -16,23 +16,26 @@ use crate::shallow_water::{Devices, Fields, NatureRun};
 use crate::time::{Calendar, ValidTime};
 use crate::variable::Quantity;
 
+/// What has no meaning in a nature run.
+const OTHERS: [&str; 6] = ["config", "init", "init_time", "lead", "step", "case"];
+
 /// The flags of a nature run.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NatureRunArgs {
     /// Make the weather of a planet without seasons: forced shallow water over mountains, 6-hourly, one file a month
-    #[arg(long, conflicts_with_all = ["config", "init", "init_time", "lead", "step", "case"])]
+    #[arg(long, conflicts_with_all = OTHERS)]
     nature_run: bool,
     /// Length of the nature run
-    #[arg(long, default_value_t = 3, requires = "nature_run", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 3, requires = "nature_run", conflicts_with_all = OTHERS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     years: u32,
     /// What its weather grows from
-    #[arg(long, default_value_t = 1, requires = "nature_run")]
+    #[arg(long, default_value_t = 1, requires = "nature_run", conflicts_with_all = OTHERS)]
     seed: u64,
     /// Rows of the model that makes it, which has twice as many columns
-    #[arg(long, default_value_t = 64, requires = "nature_run", value_parser = clap::value_parser!(u32).range(16..=2880))]
+    #[arg(long, default_value_t = 64, requires = "nature_run", conflicts_with_all = OTHERS, value_parser = clap::value_parser!(u32).range(16..=2880))]
     model_rows: u32,
     /// Its files have cells this many times as large
-    #[arg(long, default_value_t = 2, requires = "nature_run", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, default_value_t = 2, requires = "nature_run", conflicts_with_all = OTHERS, value_parser = clap::value_parser!(u32).range(1..=64))]
     average: u32,
 }
 

@@ -31,10 +31,10 @@ pub struct CaseArgs {
     #[arg(long, value_enum, conflicts_with_all = ["config", "init", "init_time"])]
     case: Option<CaseName>,
     /// Rows of a case's grid, which has twice as many columns
-    #[arg(long, default_value_t = 64, requires = "case", value_parser = clap::value_parser!(u32).range(8..=4096))]
+    #[arg(long, default_value_t = 64, requires = "case", conflicts_with_all = ["config", "init", "init_time", "nature_run"], value_parser = clap::value_parser!(u32).range(8..=4096))]
     rows: u32,
     /// Tilt of the axis of williamson1 and williamson2 [degrees]
-    #[arg(long, default_value_t = 0.0, requires = "case", allow_hyphen_values = true)]
+    #[arg(long, default_value_t = 0.0, requires = "case", conflicts_with_all = ["config", "init", "init_time", "nature_run"], allow_hyphen_values = true)]
     angle: f64,
 }
 

@@ -8,8 +8,8 @@ use crate::config::model::Channels;
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result};
 use crate::plan::{Card, Links, Meter, Prediction, Update, predict};
-use crate::preprocess::{Catalogue, Inputs};
-use crate::train::outline;
+use crate::preprocess::{Catalogue, Inputs, Share};
+use crate::train::{TrainPlan, outline};
 
 /// Predict memory, traffic and time of a training on NVIDIA H200 GPUs that share each batch.
 ///
@@ -98,18 +98,24 @@ pub fn run(args: &Args) -> Result<()> {
         cards_per_node: usize::from(args.gpus_per_node),
         latency: LATENCY,
     };
-    let update = |batch: usize| -> Result<Update> {
+    let parallel = config.parallel.plan()?;
+    let update = |ranks: usize, samples: usize| -> Result<Update> {
+        let plan = TrainPlan { batch: samples, ..plan.clone() };
+        let share = Share { number: 0, of: ranks };
         let mut meter = Meter::new(card);
         let clock = meter.clock();
         let mut stretches = Vec::new();
         let mut complete = |_: &mut dyn crate::device::Device<f32>, stretch: crate::device::Slot| {
             stretches.push((clock.seconds(), 4.0 * stretch.len() as f64));
         };
-        let bytes = outline(&plan, &architecture, layout, batch, &mut meter, &mut complete)?;
+        let bytes = outline(&plan, parallel, &architecture, layout, share, &mut meter, &mut complete)?;
         let memory = bytes as f64 + card.overhead;
-        Ok(Update { seconds: clock.seconds(), stretches, memory })
+        // Weights that others have updated come back.
+        let gathered =
+            if parallel.shares_moments { stretches.iter().map(|&(_, bytes)| bytes).sum() } else { 0.0 };
+        Ok(Update { seconds: clock.seconds(), stretches, gathered, memory })
     };
-    let alone = update(plan.batch)?.seconds / plan.batch as f64;
+    let alone = update(1, plan.batch)?.seconds / plan.batch as f64;
     if !args.json {
         eprintln!(
             "{} in {}, longest rollout of {} steps, {} of {} samples",
@@ -138,7 +144,7 @@ pub fn run(args: &Args) -> Result<()> {
             eprintln!("{ranks:>5} GPUs cannot share batches of {samples} samples evenly");
             continue;
         }
-        let prediction = predict(&update(samples / ranks)?, ranks, samples, &links, alone);
+        let prediction = predict(&update(ranks, samples)?, ranks, samples, &links, alone);
         let fits = prediction.memory <= card.memory;
         if args.json {
             println!("{}", line(&prediction, fits)?);

@@ -9,6 +9,8 @@ pub struct Update {
     pub seconds: f64,
     /// When stretches of the gradients are complete [s], and their sizes [bytes], in order.
     pub stretches: Vec<(f64, f64)>,
+    /// Weights that are gathered from those who updated them [bytes].
+    pub gathered: f64,
     /// What each card holds [bytes].
     pub memory: f64,
 }
@@ -57,7 +59,12 @@ pub fn predict(update: &Update, ranks: usize, samples: usize, links: &Links, alo
     }
     // The optimiser needs all of them.
     let last = update.stretches.last().map_or(0.0, |&(complete, _)| complete);
-    let waiting = (free - last).max(0.0);
+    let mut waiting = (free - last).max(0.0);
+    if ranks > 1 && update.gathered > 0.0 {
+        let sent = others / ranks as f64 * update.gathered;
+        waiting += sent / rate + others * links.latency;
+        wire += sent;
+    }
     let seconds = update.seconds + waiting;
     let efficiency = alone * samples as f64 / (ranks as f64 * seconds);
     Prediction { ranks, samples, seconds, waiting, wire, memory: update.memory, efficiency }
@@ -70,7 +77,7 @@ mod tests {
     const LINKS: Links = Links { within: 100.0, across: 10.0, cards_per_node: 4, latency: 0.0 };
 
     fn update() -> Update {
-        Update { seconds: 10.0, stretches: vec![(6.0, 100.0), (8.0, 100.0)], memory: 1.0 }
+        Update { seconds: 10.0, stretches: vec![(6.0, 100.0), (8.0, 100.0)], gathered: 0.0, memory: 1.0 }
     }
 
     #[test]
@@ -85,6 +92,13 @@ mod tests {
         let two = predict(&update(), 2, 32, &LINKS, 10.0 / 16.0);
         assert_eq!((two.waiting, two.seconds, two.wire), (1.0, 11.0, 200.0));
         assert!((two.efficiency - 10.0 / 11.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn shared_weights_come_back_after_the_update() {
+        // 1/2 x 200 / 100 = 1 s more.
+        let two = predict(&Update { gathered: 200.0, ..update() }, 2, 32, &LINKS, 10.0 / 16.0);
+        assert_eq!((two.waiting, two.wire), (2.0, 300.0));
     }
 
     #[test]

@@ -4,28 +4,34 @@ use crate::device::{ArenaPlan, Device, Slot};
 use crate::error::{Error, Result};
 use crate::field::Layout;
 use crate::model::{Architecture, Geometry};
+use crate::preprocess::Share;
 use crate::train::plan::TrainPlan;
+use crate::train::ranks::ParallelPlan;
 use crate::train::weights::{Weights, lead_weights};
 use crate::train::workspace::Workspace;
 
-/// Does one update of the longest rollout on a device that sees `batch` samples of each batch. `complete` is called for
-/// each stretch of the gradients when nothing will be added to it any more. Returns the bytes of the device's arena.
+/// Does one update of the longest rollout on a device that does a share of the work. `complete` is called for each stretch of
+/// the gradients when nothing will be added to it any more. Returns the bytes of the device's arena.
 pub fn outline(
     plan: &TrainPlan,
+    parallel: ParallelPlan,
     architecture: &Architecture,
     layout: &Layout,
-    batch: usize,
+    share: Share,
     device: &mut dyn Device<f32>,
     complete: &mut dyn FnMut(&mut dyn Device<f32>, Slot),
 ) -> Result<usize> {
     plan.check()?;
+    let batch = plan.batch / share.of.max(1);
     if batch == 0 {
         return Err(Error::input("a device needs at least one sample of each batch"));
     }
     let weights = Weights::new(&plan.loss, layout, None)?;
     let mut arena = ArenaPlan::default();
     let geometry = Geometry::of(layout);
-    let workspace = Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch)?;
+    let shard = parallel.shard(share);
+    let workspace =
+        Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
     // The next batch is made in a place of its own.
     let input = workspace.input();
     let made = [input.frames, input.forcings].map(|slot| (slot, arena.slot(slot.len())));

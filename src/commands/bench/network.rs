@@ -89,8 +89,8 @@ struct Row<'a> {
     /// A forecast of one sample: all analyses and predictions.
     rollout_milliseconds: Times,
     rollout_gflops: f64,
-    /// What `wxsim plan` would expect of both, of a card whose rates it knows.
-    planned_milliseconds: Option<[f64; 2]>,
+    /// What `wxsim plan` would expect of the training step, of a card whose rates it knows.
+    planned_milliseconds: Option<f64>,
     /// Of this process so far.
     peak_mib: Option<f64>,
     /// What training takes on the device.
@@ -133,12 +133,10 @@ pub fn run(args: &Args) -> Result<()> {
             arena_mib: training.bytes as f64 / 1024.0 / 1024.0,
             machine: &machine,
         };
-        let planned = planned
-            .map(|[step, forecast]| format!("   planned {step:.2} and {forecast:.2} ms"))
-            .unwrap_or_default();
+        let planned = planned.map(|step| format!(" (planned {step:.2} ms)")).unwrap_or_default();
         let sentence = format!(
-            "{:13} training step of {:2} {:8.2} ms ({:.2} to {:.2}) {:4.0} GFLOP/s   forecast of one {:8.2} ms ({:.2} to \
-             {:.2}) {:4.0} GFLOP/s{planned}   peak {:.0} MiB, arena {:.0} MiB, {}",
+            "{:13} training step of {:2} {:8.2} ms ({:.2} to {:.2}) {:4.0} GFLOP/s{planned}   forecast of one {:8.2} ms ({:.2} to \
+             {:.2}) {:4.0} GFLOP/s   peak {:.0} MiB, arena {:.0} MiB, {}",
             config.name,
             config.batch,
             train.median,
@@ -171,16 +169,14 @@ impl Config {
         2.0 * points * (taps * gates * inputs as f64 + head) * (self.frames + self.leads - 1) as f64
     }
 
-    /// What a training step and a forecast would take on a card [ms].
-    fn planned(&self, card: Card) -> Result<[f64; 2]> {
+    /// What a training step would take on a card [ms].
+    fn planned(&self, card: Card) -> Result<f64> {
         let mut meter = Meter::new(card);
         let clock = meter.clock();
-        let (training, forecast) = (Training::plan(self, &mut meter)?, Forecast::plan(self, &mut meter)?);
+        let training = Training::plan(self, &mut meter)?;
         let start = clock.seconds();
         training.step(&mut meter)?;
-        let stepped = clock.seconds();
-        forecast.run(&mut meter)?;
-        Ok([stepped - start, clock.seconds() - stepped].map(|seconds| 1e3 * seconds))
+        Ok(1e3 * (clock.seconds() - start))
     }
 
     fn network(&self, arena: &mut ArenaPlan, batch: usize, purpose: Purpose) -> Result<Network<f32>> {
@@ -321,7 +317,7 @@ mod tests {
     fn training_steps_are_planned_to_15_percent_of_what_was_measured() {
         for (config, (name, measured)) in ON_A_GPU.iter().zip(MEASURED) {
             assert_eq!(config.name, name);
-            let [planned, _] = config.planned(Card::h200(Compute::Bf16)).unwrap();
+            let planned = config.planned(Card::h200(Compute::Bf16)).unwrap();
             assert!(
                 (planned / measured - 1.0).abs() < 0.15,
                 "{name}: planned {planned:.2} ms, took {measured}"
