@@ -178,6 +178,25 @@ fn the_program_writes_the_graph_and_the_comparison_and_says_when_it_fails() {
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!((report["passed"].as_bool(), report["rows"].as_array().unwrap().len()), (Some(true), 80));
 
+    // Scored like any other forecast, it has the network's own scores: pressure keeps 1e5 / 900 * 6e-8 of its deviation.
+    let mut verify = Command::new(env!("CARGO_BIN_EXE_wxsim"));
+    verify.current_dir(place.folder.path()).args(["verify", "--model", "run", "--json", "--lead", "2d"]);
+    verify.args(["--baseline", "persistence", "--graph", graph.to_str().unwrap()]);
+    verify.args(["--set", "data.split.validation=['2001-03-22', '2001-04-01']"]);
+    verify.args(["--set", "data.split.test=['2001-04-01', '2001-04-11']"]);
+    verify.args(["--set", &format!("data.root='{}'", place.folder.path().display())]);
+    let output = verify.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let scores: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let differences = scores["differences"].as_array().unwrap();
+    let of = |name: &str| {
+        let of_it = differences.iter().filter(|d| d["competitor"] == name);
+        of_it.map(|d| d["skill"].as_f64().unwrap()).collect::<Vec<f64>>()
+    };
+    let (own, exported) = (of("convlstm"), of("convlstm step-fp32"));
+    assert!(!own.is_empty() && own.len() == exported.len());
+    assert!(own.iter().zip(&exported).all(|(a, b)| (a - b).abs() < 1e-4), "{own:?} {exported:?}");
+
     let output = export(&place, &["--set", "export.bounds.fp32=1e-12"], &[]);
     assert_eq!(output.status.code(), Some(3));
     let text = String::from_utf8_lossy(&output.stderr);

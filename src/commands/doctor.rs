@@ -9,6 +9,7 @@ use crate::device::check::{Checked, Outcome, Precision, check};
 use crate::device::cpu::Cpu;
 use crate::device::cuda::{self, Library};
 use crate::error::{Error, Result, chain};
+use crate::export::OnnxRuntime;
 
 /// Tell what this machine has to compute with: devices, libraries, what would be used, what to install.
 #[derive(Debug, clap::Args)]
@@ -76,6 +77,10 @@ fn findings(args: PreciseDeviceArgs) -> Result<Vec<Finding>> {
             ),
         })),
     }
+    findings.push(match OnnxRuntime::open() {
+        Ok(runtime) => Finding::good("ONNX Runtime", runtime.path.display().to_string()),
+        Err(error) => Finding::bad("ONNX Runtime", &error),
+    });
     if let Some(folder) = cuda::cache_folder() {
         findings.push(Finding::good("compiled kernels", folder.display().to_string()));
     }

@@ -13,7 +13,10 @@ use crate::commands::verify_physics::Contender;
 use crate::commands::{output, report_page, run_folder, score_table};
 use crate::config::verify::BaselineConfig;
 use crate::config::{Config, Overrides, PhysicsConfig};
+use crate::device::cpu::Cpu;
 use crate::error::{Context, Error, Result};
+use crate::export::onnx::Extent;
+use crate::export::{OnnxForecaster, OnnxRuntime, Trained};
 use crate::field::Layout;
 use crate::forecast::Analyses;
 use crate::io::atomic::write_whole;
@@ -39,6 +42,9 @@ pub struct Args {
     /// A run folder: its network is run from every initial time of the test span
     #[arg(long, value_name = "RUN")]
     model: Option<PathBuf>,
+    /// Graphs of one step that wxsim export made of this network: ONNX Runtime's forecasts compete with wxsim's own
+    #[arg(long, num_args = 1.., value_name = "FILE", requires = "model")]
+    graph: Vec<PathBuf>,
     /// Files with the analyses to compare with [default: the data of the configuration]
     #[arg(long, num_args = 1.., value_name = "FILE")]
     truth: Vec<PathBuf>,
@@ -114,7 +120,11 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let shown = inits[inits.len() / 2];
     let role = if candidates.is_physics() { Role::Model } else { Role::Baseline };
-    let entrants = entrants(candidates, &wanted.baselines, &fitted, &layout, reach[0])?;
+    let mut entrants = entrants(candidates, &wanted.baselines, &fitted, &layout, reach[0])?;
+    if let Some(model) = &args.model {
+        // Behind the network itself.
+        entrants.splice(1..1, graphs(model, &args.graph)?);
+    }
     let mut progress = Progress::new(inits.len(), "initial times");
     let (mut competitors, mut example) = scoring.run(entrants, &inits, shown, || progress.advance())?;
     progress.finish();
@@ -275,6 +285,24 @@ fn entrants(
         entrants.push(entrant);
     }
     Ok(entrants)
+}
+
+/// Exported graphs of a network as competitors.
+fn graphs(model: &Path, files: &[PathBuf]) -> Result<Vec<Entrant<'static>>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (trained, runtime) = (Arc::new(Trained::open(model)?), OnnxRuntime::open()?);
+    let threads = Cpu::<f32>::new(None)?.threads();
+    let of = |file: &PathBuf| {
+        let graph = std::fs::read(file).map_err(|error| {
+            Error::input(format!("the graph {} cannot be read", file.display())).caused_by(error)
+        })?;
+        let forecaster = OnnxForecaster::new(trained.clone(), &runtime, &graph, Extent::Step, threads)?;
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        Ok(Entrant::stepper(format!("{} {stem}", trained.info.name), Role::Model, forecaster))
+    };
+    files.iter().map(of).collect()
 }
 
 fn json(scores: &Scores) -> Result<String> {
