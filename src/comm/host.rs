@@ -141,6 +141,11 @@ impl<T: Real> Communicator<T> for Host {
         Ok(())
     }
 
+    fn tell(&mut self, words: &str) -> Result<Vec<String>> {
+        let all = self.meeting.exchange("words", Parcel::ForAll(Arc::from(words.as_bytes())))?;
+        Ok(all.iter().map(|words| String::from_utf8_lossy(words).into_owned()).collect())
+    }
+
     fn barrier(&mut self) -> Result<()> {
         self.meeting.exchange("barrier", Parcel::ForAll(bytes::<f64>(&[]))).map(|_| ())
     }

@@ -67,6 +67,8 @@ pub trait Communicator<T: Real>: Send {
     fn depend(&mut self);
     /// Replaces each number by its sum over all ranks, at once.
     fn total(&mut self, values: &mut [f64]) -> Result<()>;
+    /// What every rank says, in their order.
+    fn tell(&mut self, words: &str) -> Result<Vec<String>>;
     /// Waits for all ranks.
     fn barrier(&mut self) -> Result<()>;
     /// The group of all ranks that gave the same colour, in their order.

@@ -146,6 +146,7 @@ fn a_group_splits_into_rows_and_columns() {
         let own = rank.comm.rank();
         let mut rows = rank.comm.split(&mut rank.device, own / 3)?;
         let mut columns = rank.comm.split(&mut rank.device, own % 3)?;
+        assert_eq!(rows.tell(&format!("I am {own}"))?[1], format!("I am {}", own / 3 * 3 + 1));
         let mut sums = [[own as f64], [own as f64]];
         rows.total(&mut sums[0])?;
         columns.total(&mut sums[1])?;

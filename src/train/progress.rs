@@ -43,6 +43,16 @@ pub struct Progress {
     /// How the device does what it can do in several ways that round differently.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub choices: BTreeMap<String, String>,
+    /// And so the devices of the other ranks, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_choices: Vec<BTreeMap<String, String>>,
+}
+
+impl Progress {
+    /// Those of a rank; a new one follows the first.
+    pub fn choices_of(&self, rank: usize) -> &BTreeMap<String, String> {
+        rank.checked_sub(1).and_then(|other| self.other_choices.get(other)).unwrap_or(&self.choices)
+    }
 }
 
 /// `state.json`.

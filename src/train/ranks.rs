@@ -1,6 +1,8 @@
 //! The ranks that train one network together: each learns from its share of every batch, and what follows from the
 //! gradients of all is done by each for itself, with the same bits.
 
+use std::collections::BTreeMap;
+
 use crate::comm::{Communicator, Reduce};
 use crate::device::{Device, Real, Slot};
 use crate::error::{Error, Result};
@@ -59,6 +61,13 @@ impl<T: Real> Ranks<'_, T> {
     /// Replaces each number by its sum over all ranks.
     pub fn total(&mut self, values: &mut [f64]) -> Result<()> {
         self.communicator.total(values)
+    }
+
+    /// What all devices have chosen, in the order of the ranks.
+    pub fn choices(&mut self, own: BTreeMap<String, String>) -> Result<Vec<BTreeMap<String, String>>> {
+        let wrong = |error: serde_json::Error| Error::run("the choices of a device").caused_by(error);
+        let all = self.communicator.tell(&serde_json::to_string(&own).map_err(wrong)?)?;
+        all.iter().map(|words| serde_json::from_str(words).map_err(wrong)).collect()
     }
 
     /// Whether any rank says so.

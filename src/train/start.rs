@@ -65,7 +65,7 @@ pub fn train(
     let begin =
         || Progress { loss_scale: training.scales_loss.then(LossScale::default), ..Progress::default() };
     let progress = resumed.as_ref().map_or_else(begin, |(progress, _)| progress.clone());
-    device.choose(&progress.choices);
+    device.choose(progress.choices_of(ranks.share().number));
     ranks.check_same(progress.step)?;
     let record = if ranks.is_first() {
         let length = resumed.as_ref().map_or_else(CurveLength::default, |(progress, _)| progress.curve);

@@ -152,8 +152,10 @@ impl Trainer<'_> {
     fn save(&mut self) -> Result<()> {
         let tensors = self.workspace.to_tensors(&mut *self.device, &mut self.ranks);
         self.device.finish()?;
+        let mut choices = self.ranks.choices(self.device.choices())?.into_iter();
+        self.progress.choices = choices.next().unwrap_or_default();
+        self.progress.other_choices = choices.collect();
         let Some(record) = &mut self.record else { return Ok(()) };
-        self.progress.choices = self.device.choices();
         record.save(&mut self.progress, tensors)
     }
 

@@ -225,6 +225,11 @@ impl<T: Real> Communicator<T> for Nccl {
         Communicator::<T>::total(&mut self.hosts, values)
     }
 
+    fn tell(&mut self, words: &str) -> Result<Vec<String>> {
+        self.ring.lock().waiting = None;
+        Communicator::<T>::tell(&mut self.hosts, words)
+    }
+
     fn barrier(&mut self) -> Result<()> {
         self.ring.lock().waiting = None;
         Communicator::<T>::barrier(&mut self.hosts)

@@ -12,6 +12,7 @@ use crate::model::{Architecture, Geometry};
 use crate::train::plan::{
     self, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan, ValidationPlan,
 };
+use crate::train::progress::Progress;
 use crate::train::schedule::uniform;
 use crate::train::weights::{Weights, lead_weights};
 use crate::train::workspace::Workspace;
@@ -179,6 +180,26 @@ fn difference(found: &[f64], expected: &[f64]) -> f64 {
 /// Of the arrays whose number passes.
 fn worst(found: &[Vec<f64>], expected: &[Vec<f64>], passes: impl Fn(usize) -> bool) -> f64 {
     (0..found.len()).filter(|&i| passes(i)).map(|i| difference(&found[i], &expected[i])).fold(0.0, f64::max)
+}
+
+#[test]
+fn every_rank_goes_on_with_its_own_choices() {
+    let all = run(vec![(); 3], Duration::from_secs(60), |(), meeting| {
+        let mut communicator = Host::new(meeting);
+        let plan = ParallelPlan { bucket_bytes: 1, shares_moments: false };
+        let mut ranks = Ranks::<f32> { communicator: &mut communicator, plan };
+        let own = ranks.share().number;
+        ranks.choices([("convolution".to_owned(), format!("plan \"{own}\""))].into())
+    });
+    let mut choices = all.unwrap().remove(2).into_iter();
+    let progress = Progress {
+        choices: choices.next().unwrap(),
+        other_choices: choices.collect(),
+        ..Progress::default()
+    };
+    let of = |rank| progress.choices_of(rank)["convolution"].as_str();
+    assert_eq!([of(0), of(1), of(2)], ["plan \"0\"", "plan \"1\"", "plan \"2\""]);
+    assert_eq!(of(3), of(0), "a rank that was not there follows the first");
 }
 
 const SIZES: [usize; 5] = [2, 3, 4, 6, 8];
