@@ -11,13 +11,14 @@ use wxsim::device::cuda::{Numbers, Nvrtc, SOURCES, Source, compile};
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 
 /// Operations that are calls of the driver, or nothing at all.
-const WITHOUT_KERNEL: [&str; 17] = [
+const WITHOUT_KERNEL: [&str; 18] = [
     "describe",
     "allocate",
     "bytes",
     "room",
     "choices",
     "choose",
+    "cuda",
     "repeat",
     "aside",
     "join",
