@@ -4,6 +4,8 @@
 // operations: place place_adjoint mix mix_adjoint readout readout_adjoint
 // hot: place place_points place_adjoint place_points_adjoint mix mix_adjoint readout readout_points readout_gradient
 // hot: readout_points_gradient
+// measured: NVIDIA H200, 2026-12-01, bfloat16, 720 x 1440 points of 20 channels: place_points 35 us, place_points_adjoint
+//   33 us, readout_points 40 us, readout_points_gradient 42 us
 //
 // The kernels of points are those of patches of one point: 4 numbers a thread, which `whole` says can be read and written
 // at once.
