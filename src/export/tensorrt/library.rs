@@ -22,8 +22,8 @@ mod flavour {
     pub const FOLDER: &str = "tensorrt_libs";
     pub const LIBRARY: &str = "libnvinfer.so";
     pub const PARSER: &str = "libnvonnxparser.so";
-    pub const REMEDY: &str = "install TensorRT 11 (pip install tensorrt-cu13 --extra-index-url https://pypi.nvidia.com), and name the folder \
-                              of libnvinfer.so.11 in WXSIM_TENSORRT where it is not found";
+    pub const REMEDY: &str = "install TensorRT 11 (the package tensorrt-cu13 of NVIDIA's own index), and name the folder of \
+                              libnvinfer.so.11 in WXSIM_TENSORRT where it is not found";
 }
 
 #[cfg(not(feature = "tensorrt"))]
