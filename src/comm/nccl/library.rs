@@ -1,9 +1,8 @@
 //! The calls of NCCL that collectives need.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::Mutex;
 
-use crate::device::cuda::{Library, Numbers, Stream};
+use crate::device::cuda::{Library, Numbers, Once, Stream};
 use crate::error::{Error, Result};
 
 /// A communicator of the library.
@@ -53,15 +52,8 @@ pub struct Table {
 impl Table {
     /// The library, opened once and never closed.
     pub fn get() -> Result<&'static Self> {
-        static OPENED: Mutex<Option<&'static Table>> = Mutex::new(None);
-        // What a panicking thread left is either nothing or a whole table.
-        let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(table) = *opened {
-            return Ok(table);
-        }
-        let table: &'static Self = Box::leak(Box::new(Self::open()?));
-        *opened = Some(table);
-        Ok(table)
+        static OPENED: Once<Table> = Once::unopened();
+        OPENED.get(Self::open)
     }
 
     fn open() -> Result<Self> {

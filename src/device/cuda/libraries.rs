@@ -7,6 +7,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_NOW};
 
@@ -136,6 +137,26 @@ impl Library {
             Error::run(format!("{} does not open", path.display())).caused_by(error).hint(self.remedy())
         })?;
         Ok((path, handle))
+    }
+}
+
+/// The functions of a library, which is opened once and never closed; tried again as long as it does not open.
+pub struct Once<T: 'static>(Mutex<Option<&'static T>>);
+
+impl<T> Once<T> {
+    pub const fn unopened() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    pub fn get(&self, open: impl FnOnce() -> Result<T>) -> Result<&'static T> {
+        // What a panicking thread left is either nothing or a whole table.
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = *opened {
+            return Ok(table);
+        }
+        let table: &'static T = Box::leak(Box::new(open()?));
+        *opened = Some(table);
+        Ok(table)
     }
 }
 

@@ -43,7 +43,7 @@ mod waves;
 pub use compile::{Numbers, compile, folder as cache_folder};
 pub use driver::count;
 pub use lent::Lent;
-pub use libraries::{Library, site_packages};
+pub use libraries::{Library, Once, site_packages};
 pub use monitor::{Load, Monitor};
 pub use nvrtc::{Nvrtc, Output};
 pub use sources::{ALL as SOURCES, Source};

@@ -2,9 +2,8 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
-use std::sync::Mutex;
 
-use super::libraries::Library;
+use super::libraries::{Library, Once};
 use crate::error::{Error, Result};
 
 type Program = *mut c_void;
@@ -40,15 +39,8 @@ pub struct Output {
 impl Nvrtc {
     /// The library, opened once and never closed.
     pub fn get() -> Result<&'static Self> {
-        static OPENED: Mutex<Option<&'static Nvrtc>> = Mutex::new(None);
-        // What a panicking thread left is either nothing or a whole table.
-        let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(nvrtc) = *opened {
-            return Ok(nvrtc);
-        }
-        let nvrtc: &'static Self = Box::leak(Box::new(Self::open()?));
-        *opened = Some(nvrtc);
-        Ok(nvrtc)
+        static OPENED: Once<Nvrtc> = Once::unopened();
+        OPENED.get(Self::open)
     }
 
     fn open() -> Result<Self> {

@@ -1,7 +1,6 @@
 //! cuDNN's library: the calls of its backend API that convolutions need.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::Mutex;
 
 use cudarc::cudnn::sys::{
     cudnnBackendAttributeName_t as Attribute, cudnnBackendAttributeType_t as Kind,
@@ -9,7 +8,7 @@ use cudarc::cudnn::sys::{
     cudnnHandle_t as Handle,
 };
 
-use super::super::libraries::Library;
+use super::super::libraries::{Library, Once};
 use crate::error::{Error, Result};
 
 /// The functions of an opened library. A status is a plain number: a newer library may return what this crate's headers
@@ -34,15 +33,8 @@ pub struct Table {
 impl Table {
     /// The library, opened once and never closed.
     pub fn get() -> Result<&'static Self> {
-        static OPENED: Mutex<Option<&'static Table>> = Mutex::new(None);
-        // What a panicking thread left is either nothing or a whole table.
-        let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(table) = *opened {
-            return Ok(table);
-        }
-        let table: &'static Self = Box::leak(Box::new(Self::open()?));
-        *opened = Some(table);
-        Ok(table)
+        static OPENED: Once<Table> = Once::unopened();
+        OPENED.get(Self::open)
     }
 
     fn open() -> Result<Self> {
