@@ -33,7 +33,7 @@ impl ParallelConfig {
         }
         match self.bucket_mebibytes.checked_mul(1 << 20) {
             Some(bucket_bytes) if bucket_bytes > 0 => {
-                Ok(ParallelPlan { bucket_bytes, shares_moments: self.zero == 1 })
+                Ok(ParallelPlan { domain: 1, channel: 1, bucket_bytes, shares_moments: self.zero == 1 })
             }
             _ => Err(Error::input("parallel.bucket_mebibytes must be at least 1, and a size that there is")),
         }

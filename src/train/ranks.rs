@@ -8,9 +8,13 @@ use crate::device::{Device, Real, Slot};
 use crate::error::{Error, Result};
 use crate::preprocess::Share;
 
-/// How ranks exchange what they find.
+/// How ranks divide the work, and exchange what they find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParallelPlan {
+    /// Bands of rows that the grid is cut into, each of them another rank's.
+    pub domain: usize,
+    /// Parts of the hidden channels, each of them another rank's.
+    pub channel: usize,
     /// Gradients are added up in pieces of at most this many bytes.
     pub bucket_bytes: usize,
     /// Each rank updates a share of the weights, and keeps the optimiser's moments of that alone (stage 1 of ZeRO; Rajbhandari
@@ -18,8 +22,50 @@ pub struct ParallelPlan {
     pub shares_moments: bool,
 }
 
+/// What one rank does of the common work. Ranks are counted with the channels first, then the bands, then the samples, so
+/// that those who exchange most are neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Of each batch.
+    pub samples: Share,
+    /// Of the rows of the grid, from the south.
+    pub rows: Share,
+    /// Of the hidden channels.
+    pub units: Share,
+}
+
+impl Part {
+    pub const ALL: Self = Self { samples: Share::ALL, rows: Share::ALL, units: Share::ALL };
+
+    /// Among those that hold the same weights, which do the rest of samples and rows.
+    pub fn replica(self) -> Share {
+        let (samples, rows) = (self.samples, self.rows);
+        Share { number: samples.number * rows.of + rows.number, of: samples.of * rows.of }
+    }
+}
+
 impl ParallelPlan {
-    /// Which weights a rank updates that does this share of the work.
+    /// What a rank of so many does.
+    fn part(self, rank: usize, ranks: usize) -> Result<Part> {
+        let Self { domain, channel, .. } = self;
+        let each = domain * channel;
+        if !ranks.is_multiple_of(each) {
+            return Err(Error::input(format!(
+                "{ranks} ranks are no multiple of parallel.domain x parallel.channel = {domain} x {channel}"
+            ))
+            .hint(format!(
+                "start {} ranks, or divide grid and channels less",
+                ranks.next_multiple_of(each)
+            )));
+        }
+        Ok(Part {
+            samples: Share { number: rank / each, of: ranks / each },
+            rows: Share { number: rank / channel % domain, of: domain },
+            units: Share { number: rank % channel, of: channel },
+        })
+    }
+
+    /// Which weights a rank updates that does this share of what can be learned about them: [`Part::replica`].
     pub(super) fn shard(self, share: Share) -> Share {
         if self.shares_moments { share } else { Share::ALL }
     }
@@ -27,14 +73,37 @@ impl ParallelPlan {
 
 /// This rank among the others.
 pub(super) struct Ranks<'a, T: Real> {
+    /// All of them.
     pub communicator: &'a mut dyn Communicator<T>,
     pub plan: ParallelPlan,
+    part: Part,
+    /// Those that hold the same weights; `None` where all do.
+    replicas: Option<Box<dyn Communicator<T>>>,
 }
 
-impl<T: Real> Ranks<'_, T> {
+impl<'a, T: Real> Ranks<'a, T> {
+    /// All ranks come to this together.
+    pub fn new(
+        communicator: &'a mut dyn Communicator<T>,
+        device: &mut dyn Device<T>,
+        plan: ParallelPlan,
+    ) -> Result<Self> {
+        let part = plan.part(communicator.rank(), communicator.size())?;
+        let replicas = match part.units.of {
+            1 => None,
+            _ => Some(communicator.split(device, part.units.number)?),
+        };
+        Ok(Self { communicator, plan, part, replicas })
+    }
+
     /// What this rank does of the common work.
+    pub fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Which samples of each batch are this rank's.
     pub fn share(&self) -> Share {
-        Share { number: self.communicator.rank(), of: self.communicator.size() }
+        self.part.samples
     }
 
     /// Whether this rank keeps the record.
@@ -42,20 +111,34 @@ impl<T: Real> Ranks<'_, T> {
         self.communicator.rank() == 0
     }
 
-    /// Replaces a stretch of the gradients by its sum over all ranks.
+    /// The ranks that hold the same weights as this one, [`Part::replica`] of them: their gradients add up.
+    pub fn replicas(&mut self) -> &mut dyn Communicator<T> {
+        match &mut self.replicas {
+            Some(replicas) => &mut **replicas,
+            None => self.communicator,
+        }
+    }
+
+    /// Replaces a stretch of the gradients by its sum over all ranks that hold the same weights.
     pub fn add_up(&mut self, device: &mut dyn Device<T>, stretch: Slot) {
         let most = (self.plan.bucket_bytes / size_of::<T>()).max(1);
         for start in (0..stretch.len()).step_by(most) {
             let bucket = stretch.part(start, most.min(stretch.len() - start));
-            self.communicator.all_reduce(device, bucket, Reduce::Sum);
+            self.replicas().all_reduce(device, bucket, Reduce::Sum);
         }
     }
 
-    /// Gives all ranks the part of a slot that each of them has.
+    /// Gives all ranks that hold the same weights the part of a slot that each of them has.
     pub fn spread(&mut self, device: &mut dyn Device<T>, whole: Slot, part: impl Fn(Slot, usize) -> Slot) {
-        for rank in 0..self.communicator.size() {
-            self.communicator.broadcast(device, part(whole, rank), rank);
+        let replicas = self.replicas();
+        for rank in 0..replicas.size() {
+            replicas.broadcast(device, part(whole, rank), rank);
         }
+    }
+
+    /// Ends together what was begun with [`new`](Self::new); the communicator of all goes on.
+    pub fn close(self) -> Result<()> {
+        self.replicas.map_or(Ok(()), |replicas| replicas.close())
     }
 
     /// Replaces each number by its sum over all ranks.

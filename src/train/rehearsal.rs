@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::preprocess::Share;
+use crate::train::ranks::Part;
 use crate::train::start::{Opened, Training};
 use crate::train::weights::lead_weights;
 
@@ -34,7 +34,7 @@ pub fn rehearse(training: &Training<'_>, device: &mut dyn Device<f32>, batches: 
     if batches == 0 {
         return Err(Error::input("nothing is measured in 0 batches"));
     }
-    let Opened { workspace, mut feed, .. } = Opened::new(training, Share::ALL, device)?;
+    let Opened { workspace, mut feed, .. } = Opened::new(training, Part::ALL, device)?;
     let leads = training.plan.curriculum.first().map_or(1, |stage| stage.leads);
     feed.enter(leads, feed.position())?;
     let weights = lead_weights(&training.plan.loss, leads);

@@ -18,7 +18,7 @@ use crate::train::interrupt::Interrupt;
 use crate::train::loss_scale::LossScale;
 use crate::train::plan::TrainPlan;
 use crate::train::progress::{Progress, StateFile};
-use crate::train::ranks::{ParallelPlan, Ranks};
+use crate::train::ranks::{ParallelPlan, Part, Ranks};
 use crate::train::record::Record;
 use crate::train::room;
 use crate::train::trainer::Trainer;
@@ -57,15 +57,15 @@ pub fn train(
     watcher: &mut dyn Watcher,
 ) -> Result<Outcome> {
     let Training { plan, normalizer, inputs, run, .. } = training;
-    let mut ranks = Ranks { communicator, plan: training.parallel };
     plan.check()?;
+    let mut ranks = Ranks::new(communicator, device, training.parallel)?;
     let layout = training.training.layout().clone();
     let described = describe(training)?;
     let resumed = if training.resume { resume(run, &described, &ranks, watcher)? } else { None };
     let begin =
         || Progress { loss_scale: training.scales_loss.then(LossScale::default), ..Progress::default() };
     let progress = resumed.as_ref().map_or_else(begin, |(progress, _)| progress.clone());
-    device.choose(progress.choices_of(ranks.share().number));
+    device.choose(progress.choices_of(ranks.communicator.rank()));
     ranks.check_same(progress.step)?;
     let record = if ranks.is_first() {
         let length = resumed.as_ref().map_or_else(CurveLength::default, |(progress, _)| progress.curve);
@@ -78,14 +78,14 @@ pub fn train(
         None
     };
 
-    let Opened { workspace, feed, weights, stages, bytes } = Opened::new(training, ranks.share(), device)?;
+    let Opened { workspace, feed, weights, stages, bytes } = Opened::new(training, ranks.part(), device)?;
     let windows = windows(training, ranks.share())?;
     if let Some((_, tensors)) = &resumed {
         workspace.read_tensors(device, tensors)?;
     }
     let outlook = Outlook {
         parameters: workspace.parameters(),
-        ranks: ranks.share().of,
+        ranks: ranks.communicator.size(),
         memory: bytes,
         updates: stages.iter().map(|s| s.stage.epochs as u64 * s.steps_per_epoch).sum(),
         stages,
@@ -111,7 +111,9 @@ pub fn train(
         record,
         last_inits: Vec::new(),
     };
-    trainer.run()
+    let outcome = trainer.run()?;
+    trainer.ranks.close()?;
+    Ok(outcome)
 }
 
 /// What every checkpoint of this training says about it.
@@ -187,19 +189,20 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Of a rank that does a share of the work.
-    pub fn new(training: &Training<'_>, share: Share, device: &mut dyn Device<f32>) -> Result<Self> {
+    /// Of a rank that does a part of the work.
+    pub fn new(training: &Training<'_>, part: Part, device: &mut dyn Device<f32>) -> Result<Self> {
         let Training { plan, architecture, normalizer, inputs, .. } = training;
         check_augmentation(plan, architecture)?;
         let layout = training.training.layout();
         let geometry = Geometry::of(layout);
         let weights = Weights::new(&plan.loss, layout, normalizer.mask())?;
         let beside = device.beside().is_some();
+        let share = part.samples;
         let mut loader = loader(training, share, beside)?;
         let stages = stages(plan, &mut loader)?;
         let mut arena = ArenaPlan::default();
         let batch = plan.batch / share.of;
-        let shard = training.parallel.shard(share);
+        let shard = training.parallel.shard(part.replica());
         let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
         let recipe = loader.is_raw().then(|| Recipe::plan(&mut arena, normalizer.clone(), inputs));
         let turning = plan.augment.rotate.then(|| Turning {

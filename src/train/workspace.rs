@@ -378,8 +378,9 @@ mod tests {
 
     fn tensors(workspace: &Workspace<f32>, device: &mut Cpu<f32>) -> Tensors {
         let mut alone = Host::new(Box::new(Alone));
-        let plan = ParallelPlan { bucket_bytes: 1 << 20, shares_moments: false };
-        workspace.to_tensors(device, &mut Ranks { communicator: &mut alone, plan })
+        let plan = ParallelPlan { domain: 1, channel: 1, bucket_bytes: 1 << 20, shares_moments: false };
+        let mut ranks = Ranks::new(&mut alone, device, plan).unwrap();
+        workspace.to_tensors(device, &mut ranks)
     }
 
     fn gradients(workspace: &Workspace<f32>, device: &Cpu<f32>) -> Vec<f32> {

@@ -73,14 +73,19 @@ fn learn<T: Real>(size: usize, optimiser: Optimiser, shares_moments: bool) -> Le
     let each = run(vec![(); size], limit, |(), meeting| {
         let mut communicator = Host::new(meeting);
         // Pieces that fit no array.
-        let plan = ParallelPlan { bucket_bytes: 1000, shares_moments };
-        let mut ranks = Ranks { communicator: &mut communicator, plan };
-        of_rank::<T>(&mut ranks, optimiser)
+        let plan = ParallelPlan { domain: 1, channel: 1, bucket_bytes: 1000, shares_moments };
+        let mut cpu = Cpu::new(Some(1))?;
+        let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan)?;
+        of_rank::<T>(&mut ranks, &mut cpu, optimiser)
     });
     each.unwrap().remove(0)
 }
 
-fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, optimiser: Optimiser) -> Result<Learned> {
+fn of_rank<T: Real>(
+    ranks: &mut Ranks<'_, T>,
+    device: &mut dyn Device<T>,
+    optimiser: Optimiser,
+) -> Result<Learned> {
     let plan = plan();
     let layout = Layout {
         grid: Grid::new(vec![40.0, 45.0], vec![0.0, 5.0, 10.0])?,
@@ -111,11 +116,9 @@ fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, optimiser: Optimiser) -> Result<Le
         &geometry,
         &weights,
         own,
-        ranks.plan.shard(share),
+        ranks.plan.shard(ranks.part().replica()),
     )?;
-    let mut cpu = Cpu::new(Some(1))?;
-    cpu.allocate(&arena)?;
-    let device: &mut dyn Device<T> = &mut cpu;
+    device.allocate(&arena)?;
     workspace.start(&weights, plan.seed, device);
     let network = &workspace.network;
     let arrays = |device: &dyn Device<T>, gradients: bool| -> Vec<Vec<f64>> {
@@ -186,8 +189,9 @@ fn worst(found: &[Vec<f64>], expected: &[Vec<f64>], passes: impl Fn(usize) -> bo
 fn every_rank_goes_on_with_its_own_choices() {
     let all = run(vec![(); 3], Duration::from_secs(60), |(), meeting| {
         let mut communicator = Host::new(meeting);
-        let plan = ParallelPlan { bucket_bytes: 1, shares_moments: false };
-        let mut ranks = Ranks::<f32> { communicator: &mut communicator, plan };
+        let plan = ParallelPlan { domain: 1, channel: 1, bucket_bytes: 1, shares_moments: false };
+        let mut cpu = Cpu::<f32>::new(Some(1))?;
+        let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan)?;
         let own = ranks.share().number;
         ranks.choices([("convolution".to_owned(), format!("plan \"{own}\""))].into())
     });
@@ -200,6 +204,32 @@ fn every_rank_goes_on_with_its_own_choices() {
     let of = |rank| progress.choices_of(rank)["convolution"].as_str();
     assert_eq!([of(0), of(1), of(2)], ["plan \"0\"", "plan \"1\"", "plan \"2\""]);
     assert_eq!(of(3), of(0), "a rank that was not there follows the first");
+}
+
+#[test]
+fn a_mesh_numbers_channels_first_then_bands_then_samples() {
+    let plan = ParallelPlan { domain: 3, channel: 2, bucket_bytes: 1, shares_moments: true };
+    let part = plan.part(17, 24).unwrap();
+    let share = |number, of| Share { number, of };
+    assert_eq!(part, Part { samples: share(2, 4), rows: share(2, 3), units: share(1, 2) });
+    assert_eq!(part.replica(), share(8, 12));
+    let error = plan.part(0, 8).unwrap_err();
+    assert!(
+        error.to_string().contains("8 ranks are no multiple of") && error.advice().unwrap().contains("12")
+    );
+    // Those that hold the same weights meet.
+    let sums = run(vec![(); 12], Duration::from_secs(60), |(), meeting| {
+        let mut communicator = Host::new(meeting);
+        let mut cpu = Cpu::<f64>::new(Some(1))?;
+        let own = Communicator::<f64>::rank(&communicator);
+        let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan)?;
+        let mut sum = [own as f64];
+        ranks.replicas().total(&mut sum)?;
+        assert_eq!(ranks.replicas().rank(), ranks.part().replica().number);
+        ranks.close()?;
+        Ok(sum[0])
+    });
+    assert_eq!(sums.unwrap(), [30.0, 36.0].repeat(6));
 }
 
 const SIZES: [usize; 5] = [2, 3, 4, 6, 8];
