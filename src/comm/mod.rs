@@ -21,6 +21,7 @@ mod hub;
 mod launch;
 mod meeting;
 mod nccl;
+mod others;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use host::Host;
 pub use launch::{Place, place};
 pub use meeting::{Alone, Bytes, Lifeline, Meeting, Parcel};
 pub use nccl::Nccl;
+pub use others::Others;
 pub use store::join;
 pub use threads::{run, run_one};
 

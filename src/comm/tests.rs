@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::device::cpu::Cpu;
-use crate::device::{ArenaPlan, Device};
+use crate::device::{ArenaPlan, Boundary, Channel, Device, Edge, Edges, HaloMap, Stagger};
 use crate::error::{Error, Kind};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -215,4 +215,106 @@ fn what_everybody_was_asked_to_stop_is_no_failure_of_one() {
     };
     let error = run(vec![(); 3], LIMIT, stop).unwrap_err();
     assert_eq!((error.kind(), error.to_string()), (Kind::Interrupted, "stopped and saved".into()));
+}
+
+/// Images of whole numbers with anything in their halos, `[images, rows + 2 width, padded columns, channels]`.
+fn images(map: &HaloMap) -> Vec<f64> {
+    (0..map.images * map.cells * map.channels).map(|i| (i * i % 23) as f64).collect()
+}
+
+/// Rows `rows` of the interior, and a halo around them, of images of `padded` rows.
+fn cut(whole: &[f64], padded: usize, width: usize, row: usize, rows: &std::ops::Range<usize>) -> Vec<f64> {
+    let image = padded * row;
+    let part = |image: &[f64]| image[rows.start * row..(rows.end + 2 * width) * row].to_vec();
+    whole.chunks(image).flat_map(part).collect()
+}
+
+#[test]
+fn halos_of_bands_are_those_of_the_whole_grid_forward_and_backward() {
+    let pole = |row_on_pole| Edge::Pole { row_on_pole };
+    let (west, south) = (Stagger::West, Stagger::South);
+    let channel = |odd, stagger| Channel { odd, stagger };
+    let plain = vec![Channel::centre(false); 3];
+    let (rows, columns) = (9, 6);
+    let edges = [
+        (false, [Edge::Replicate; 2], plain.clone()),
+        (true, [pole(true), pole(false)], vec![Channel::centre(true), Channel::centre(false)]),
+        (true, [pole(false); 2], vec![channel(true, west), channel(true, south), channel(false, south)]),
+    ];
+    // Uneven, and one with no more rows than a halo.
+    let cuts = [vec![0..4, 4..9], vec![0..3, 3..5, 5..9]];
+    for (((periodic, ends, channels), bands), count) in edges
+        .iter()
+        .flat_map(|edge| cuts.iter().map(move |cut| (edge, cut)))
+        .flat_map(|case| [(case, 1), (case, 3)])
+    {
+        let width = 2;
+        let whole = Edges { periodic: *periodic, rows: *ends };
+        let map = whole.map(count, rows, columns, width, channels).unwrap();
+        let row = (columns + 2 * width) * channels.len();
+        let x = images(&map);
+        let mut plan = ArenaPlan::default();
+        let slots = [plan.slot(x.len()), plan.slot(x.len())];
+        let mut device = Cpu::<f64>::new(Some(1)).unwrap();
+        device.allocate(&plan).unwrap();
+        device.upload(slots[0], &x);
+        device.halo_fill(&map, slots[0]);
+        let mut filled = x.clone();
+        device.download(slots[0], &mut filled);
+
+        let found = run(bands.clone(), LIMIT, |rows, meeting| {
+            let own = meeting.rank();
+            let edge = |side: usize, last: usize| if own == last { ends[side] } else { Edge::Neighbour };
+            let edges = Edges { periodic: *periodic, rows: [edge(0, 0), edge(1, bands.len() - 1)] };
+            let map = edges.map(count, rows.len(), columns, width, channels)?;
+            let mut plan = ArenaPlan::default();
+            let len = map.images * map.cells * map.channels;
+            let (x_slot, dx_slot, room) = (plan.slot(len), plan.slot(len), plan.slot(map.room()));
+            let map = map.with_room(room);
+            let mut device = Cpu::<f64>::new(Some(1))?;
+            device.allocate(&plan)?;
+            *device.company() = Some(Box::new(Others::new(Box::new(Host::new(meeting)))));
+            device.upload(x_slot, &cut(&x, 9 + 2 * width, width, row, &rows));
+            device.halo_fill(&map, x_slot);
+            let mut values = vec![0.0; len];
+            device.download(x_slot, &mut values);
+            // Every number of a gradient is of that band alone, and halos differ from those of others.
+            let own_dx: Vec<f64> = (0..len).map(|i| ((i * i + own) % 19) as f64).collect();
+            device.upload(dx_slot, &own_dx);
+            device.halo_adjoint(&map, dx_slot);
+            let mut back = vec![0.0; len];
+            device.download(dx_slot, &mut back);
+            device.company().take().map_or(Ok(()), |company| company.close())?;
+            Ok((values, own_dx, back))
+        });
+        let found = found.unwrap();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let (mut forward, mut backward) = (0.0, 0.0);
+        for (rows, (values, own_dx, back)) in bands.iter().zip(&found) {
+            assert_eq!(
+                *values,
+                cut(&filled, 9 + 2 * width, width, row, rows),
+                "{ends:?} {rows:?} of {count}"
+            );
+            forward += dot(values, own_dx);
+            backward += dot(&cut(&interior(&map, &x, width, row), 9 + 2 * width, width, row, rows), back);
+            let halo = width * row;
+            if rows.start > 0 {
+                assert!(back.chunks(back.len() / count).all(|image| image[..halo].iter().all(|&x| x == 0.0)));
+            }
+        }
+        // The adjoint is the transpose: whole numbers, exact.
+        assert_eq!(forward, backward, "{ends:?} {bands:?}");
+    }
+}
+
+/// Without what the halo held before it was filled.
+fn interior(map: &HaloMap, x: &[f64], width: usize, row: usize) -> Vec<f64> {
+    let rows = map.cells * map.channels / row;
+    let inner = |i: usize| {
+        let (j, k) = (i / row % rows, i % row);
+        let side = width * map.channels;
+        (width..rows - width).contains(&j) && (side..row - side).contains(&k)
+    };
+    x.iter().enumerate().map(|(i, &x)| if inner(i) { x } else { 0.0 }).collect()
 }

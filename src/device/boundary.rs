@@ -1,5 +1,6 @@
 //! What lies beyond the edge of the grid: halo cells are copies of interior cells, possibly with their sign changed.
 
+use super::{Seam, Slot};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -39,6 +40,8 @@ pub struct HaloMap {
     pub channels: usize,
     /// Every channel is in exactly one.
     pub parts: Arc<[HaloPart]>,
+    /// Halo rows that others hold.
+    pub seam: Option<Seam>,
 }
 
 /// Neighbouring channels with the same copies.
@@ -58,6 +61,16 @@ impl HaloMap {
     /// The same rule for another number of images.
     pub fn for_images(&self, images: usize) -> Self {
         Self { images, ..self.clone() }
+    }
+
+    /// Numbers of the room that rows of others need to travel.
+    pub fn room(&self) -> usize {
+        self.seam.as_ref().map_or(0, |seam| seam.room(self.images))
+    }
+
+    /// With such a room, or a larger one: [`Seam::with_room`].
+    pub fn with_room(self, room: Slot) -> Self {
+        Self { seam: self.seam.map(|seam| seam.with_room(room)), ..self }
     }
 }
 
@@ -83,6 +96,8 @@ pub enum Edge {
     /// The row across the pole: `k` rows beyond it is `k` rows before it, half the columns further on. The pole lies
     /// half a row beyond the outermost row of centres, or on it.
     Pole { row_on_pole: bool },
+    /// The rows of the band that begins there, which another device holds.
+    Neighbour,
 }
 
 /// The edges of a whole grid.
@@ -99,6 +114,7 @@ pub struct Edges {
 enum Source {
     Row { row: usize, across: bool },
     OnPole,
+    Elsewhere,
 }
 
 impl Edges {
@@ -110,8 +126,10 @@ impl Edges {
             r if r > last => self.rows[1],
             r => return Source::Row { row: r as usize, across: false },
         };
-        let Edge::Pole { row_on_pole } = edge else {
-            return Source::Row { row: row.clamp(0, last) as usize, across: false };
+        let row_on_pole = match edge {
+            Edge::Replicate => return Source::Row { row: row.clamp(0, last) as usize, across: false },
+            Edge::Neighbour => return Source::Elsewhere,
+            Edge::Pole { row_on_pole } => row_on_pole,
         };
         let mirrored = mirror(row, rows, row_on_pole, stagger);
         if mirrored == row {
@@ -163,9 +181,13 @@ impl Edges {
                     continue;
                 }
                 let to = (j * padded_columns + i) as u32;
-                let Source::Row { row, across } = source else {
-                    zeros.push(to);
-                    continue;
+                let (row, across) = match source {
+                    Source::Row { row, across } => (row, across),
+                    Source::OnPole => {
+                        zeros.push(to);
+                        continue;
+                    }
+                    Source::Elsewhere => continue,
                 };
                 let shift = if across { columns as isize / 2 } else { 0 };
                 let wanted = i as isize - width as isize + shift;
@@ -211,6 +233,14 @@ impl Boundary for Edges {
                 columns + 2 * width
             )));
         }
+        let beyond = self.rows.map(|edge| edge == Edge::Neighbour);
+        if rows < width && beyond.contains(&true) {
+            return Err(Error::input(format!(
+                "a halo of {width} rows reaches across a band of {rows} rows that others go on from"
+            ))
+            .hint("cut the grid into fewer bands"));
+        }
+        let seam = Seam::new([rows, columns, width], channels.len(), beyond);
         let mut parts = Vec::new();
         let mut first = 0;
         for group in channels.chunk_by(|a, b| a.stagger == b.stagger) {
@@ -219,7 +249,7 @@ impl Boundary for Edges {
             let odd = group.iter().map(|channel| channel.odd).collect();
             parts.push(self.part([rows, columns, width], range, odd, group[0].stagger)?);
         }
-        Ok(HaloMap { images, cells, channels: channels.len(), parts: parts.into() })
+        Ok(HaloMap { images, cells, channels: channels.len(), parts: parts.into(), seam })
     }
 }
 

@@ -10,6 +10,7 @@
 mod arena;
 mod boundary;
 pub mod check;
+mod company;
 pub mod cpu;
 pub mod cuda;
 mod daylight;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 
 pub use arena::{ArenaParts, ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
+pub use company::{Company, Seam};
 pub use daylight::{Daylight, Light, Moment, light};
 pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, Rates, RowMeasures, Triple};
@@ -117,6 +119,9 @@ pub trait Device<T: Real>: Send {
         None
     }
 
+    /// Those who hold the rest of what this device holds a part of; `None` where it holds all.
+    fn company(&mut self) -> &mut Option<Box<dyn Company<T>>>;
+
     /// Allocates the arena of `plan`, all zero. What was there before is gone.
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()>;
 
@@ -174,7 +179,8 @@ pub trait Device<T: Real>: Send {
     fn zero(&mut self, slot: Slot);
     fn copy(&mut self, from: Slot, to: Slot);
 
-    /// Fills the halo cells of x.
+    /// Fills the halo cells of x; rows of a [`Seam`] come from the [`company`](Self::company), here and wherever a halo is
+    /// filled.
     fn halo_fill(&mut self, map: &HaloMap, x: Slot);
     /// The transpose of [`halo_fill`](Self::halo_fill): adds the halo cells of dx to the cells they were copied from, and
     /// sets them to zero.

@@ -61,7 +61,7 @@ impl Lattice {
             r => return (r as usize, 0),
         };
         let (inward, across) = match edge {
-            Edge::Replicate => (0, false),
+            Edge::Replicate | Edge::Neighbour => (0, false),
             Edge::Pole { row_on_pole: true } => (beyond, true),
             Edge::Pole { row_on_pole: false } => (beyond - 1, true),
         };

@@ -14,6 +14,7 @@
 //! point, then multiplied by a gain and shifted, before the peepholes are added.
 
 mod architecture;
+mod bands;
 mod forecast;
 mod network;
 mod parameters;

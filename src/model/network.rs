@@ -195,6 +195,11 @@ impl<T: Real> Network<T> {
         let padded = batch * (rows + 2 * halo) * (columns + 2 * halo);
         let edges = geometry.edges(architecture.patch);
         let map = |images, channels: &[Channel]| edges.map(images, rows, columns, halo, channels);
+        // Rows of neighbouring bands travel one slot after the other.
+        let widest = (0..architecture.hidden.len()).map(|l| architecture.layer_inputs(l));
+        let widest = widest.chain(architecture.hidden.iter().copied()).max().unwrap_or(0);
+        let room = arena.slot(map(warm * batch, &vec![Channel::centre(false); widest])?.room());
+        let map = |images, channels: &[Channel]| map(images, channels).map(|map| map.with_room(room));
         let convolution =
             |inputs, outputs, kernel| Convolution { images: batch, rows, columns, inputs, outputs, kernel };
 

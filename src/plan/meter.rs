@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Card;
 use crate::device::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode, Departures,
-    Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss,
-    Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
+    Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
+    Loss, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
 };
 use crate::error::Result;
 
@@ -29,6 +29,7 @@ impl Clock {
 pub struct Meter {
     card: Card,
     clock: Clock,
+    company: Option<Box<dyn Company<f32>>>,
 }
 
 /// Of a convolution.
@@ -47,7 +48,7 @@ const TILE: usize = 128;
 
 impl Meter {
     pub fn new(card: Card) -> Self {
-        Self { card, clock: Clock::default() }
+        Self { card, clock: Clock::default(), company: None }
     }
 
     pub fn clock(&self) -> Clock {
@@ -110,6 +111,10 @@ impl Meter {
 impl Device<f32> for Meter {
     fn describe(&self) -> String {
         format!("{}, not asked", self.card.name)
+    }
+
+    fn company(&mut self) -> &mut Option<Box<dyn Company<f32>>> {
+        &mut self.company
     }
 
     fn allocate(&mut self, _: &ArenaPlan) -> Result<()> {

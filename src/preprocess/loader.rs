@@ -330,6 +330,11 @@ impl EvaluationWindows {
         self.all
     }
 
+    /// Batches of the share that has most of them.
+    pub fn most_batches(&self) -> usize {
+        self.all.div_ceil(self.plan.own()).div_ceil(self.plan.share.of)
+    }
+
     /// Starts again at the first window.
     pub fn rewind(&mut self) {
         self.prefetch.clear();

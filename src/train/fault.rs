@@ -23,6 +23,8 @@ pub(super) enum Fault {
 /// Shapes and times of a batch that went wrong.
 pub(super) struct Scene<'a> {
     pub layout: &'a Layout,
+    /// Rows of batch and predictions, which may be a band's.
+    pub rows: usize,
     pub step: LeadTime,
     pub input_frames: usize,
     pub batch: &'a Batch,
@@ -33,8 +35,8 @@ pub(super) struct Scene<'a> {
 impl Fault {
     /// Looks for the first value that is not finite: in the data, then in the predictions.
     pub fn find(scene: &Scene<'_>) -> Self {
-        let (rows, columns, channels) = scene.layout.shape();
-        let sample = rows * columns * channels;
+        let (_, columns, channels) = scene.layout.shape();
+        let sample = scene.rows * columns * channels;
         let samples = scene.batch.init.len();
         let place = |index: usize| {
             let quantity = scene.layout.quantities[index % channels].to_string();
@@ -106,7 +108,7 @@ mod tests {
         };
         let step = LeadTime::from_hours(24);
         let find = |batch: &Batch, predictions: &[f32]| {
-            let scene = Scene { layout: &layout, step, input_frames: 2, batch, predictions };
+            let scene = Scene { layout: &layout, rows: 2, step, input_frames: 2, batch, predictions };
             Fault::find(&scene).to_string()
         };
         let mut predictions = vec![0.0; 16];

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::device::{ArenaPlan, Device, Slot};
 use crate::error::{Error, Result};
 use crate::preprocess::{Batch, Effort, Input, Loader, Position, Recipe, turn_columns};
+use crate::train::band::Band;
 use crate::train::curve::InputLine;
 
 /// Where a step reads its batch. Mask and statics are only written where the globe is turned.
@@ -37,6 +38,8 @@ pub(super) struct Feed {
     made: Fields,
     beside: bool,
     turning: Option<Turning>,
+    /// What this rank trains on.
+    band: Band,
     /// The batch that is on its way, and where the loader stood before it.
     coming: Option<(Position, Result<Input>)>,
     times: Times,
@@ -61,10 +64,14 @@ impl Feed {
         used: Fields,
         turning: Option<Turning>,
         beside: bool,
+        band: Band,
     ) -> Self {
         let made = if beside {
+            // Devices decode whole fields.
+            let whole = |len| if recipe.is_some() { band.whole(len) } else { len };
+            let (frames, forcings) =
+                (arena.slot(whole(used.frames.len())), arena.slot(whole(used.forcings.len())));
             let mut like = |slot: Slot| arena.slot(slot.len());
-            let (frames, forcings) = (like(used.frames), like(used.forcings));
             match &turning {
                 None => Fields { frames, forcings, ..used },
                 Some(_) => {
@@ -75,7 +82,12 @@ impl Feed {
             used
         };
         let times = Times { seen: loader.effort(), ..Times::default() };
-        Self { loader, recipe, used, made, beside, turning, coming: None, times }
+        Self { loader, recipe, used, made, beside, turning, band, coming: None, times }
+    }
+
+    /// The rows that the step reads.
+    pub fn band(&self) -> &Band {
+        &self.band
     }
 
     /// Fills what stays the same.
@@ -138,8 +150,8 @@ impl Feed {
         let Fields { frames, forcings, statics, mask } = self.made_of(input);
         match input {
             Input::Ready(batch) => {
-                device.stage(frames, &batch.frames);
-                device.stage(forcings, &batch.forcings);
+                device.stage(frames, &self.band.frames(batch));
+                device.stage(forcings, &self.band.forcings(batch));
             }
             Input::Raw(raw) => {
                 if let Some(recipe) = &self.recipe {
@@ -167,7 +179,7 @@ impl Feed {
 
     fn lengths(&self, input: &Input) -> (usize, usize) {
         match input {
-            Input::Ready(batch) => (batch.frames.len(), batch.forcings.len()),
+            Input::Ready(batch) => (self.band.len(batch.frames.len()), self.band.len(batch.forcings.len())),
             Input::Raw(raw) => (raw.frames, raw.forcings),
         }
     }
@@ -178,12 +190,27 @@ impl Feed {
             return Vec::new();
         }
         let made = self.made_of(input);
-        let mut copies = vec![(made.frames, self.used.frames), (made.forcings, self.used.forcings)];
+        let mut copies = match input {
+            Input::Raw(_) if !self.band.is_whole() => self.cut(&made),
+            _ => vec![(made.frames, self.used.frames), (made.forcings, self.used.forcings)],
+        };
         if self.turning.is_some() {
             copies.push((made.statics, self.used.statics));
             copies.extend(made.mask.zip(self.used.mask));
         }
         copies.into_iter().map(|(from, to)| (from, to.part(0, from.len()))).collect()
+    }
+
+    /// From the band's rows in whole fields to where the step reads them.
+    fn cut(&self, made: &Fields) -> Vec<(Slot, Slot)> {
+        let frames = self.band.parts_of_frames(made.frames.len());
+        let forcings = self.band.parts_of_forcings(made.forcings.len());
+        let copy = |from: Slot, to: Slot, (n, part): (usize, std::ops::Range<usize>)| {
+            (from.part(part.start, part.len()), to.part(n * part.len(), part.len()))
+        };
+        let frames = frames.enumerate().map(|part| copy(made.frames, self.used.frames, part));
+        let forcings = forcings.enumerate().map(|part| copy(made.forcings, self.used.forcings, part));
+        frames.chain(forcings).collect()
     }
 
     /// Whether the device decodes what the files hold.
@@ -204,7 +231,7 @@ impl Feed {
 
     /// A batch as the processor prepares it, which finds what is wrong with it.
     pub fn prepared(&self, input: &Input) -> Result<Batch> {
-        self.loader.prepared(input)
+        self.loader.prepared(input).map(|batch| self.band.batch(batch))
     }
 
     /// What the input has cost since the last line. Asked after [`Device::finish`], it does not wait.
@@ -320,6 +347,16 @@ mod tests {
 
         /// A feed of rollouts of at most 3 steps on its device.
         fn feed(&self, beside: bool, device: &mut Cpu<f32>) -> (Feed, Fields) {
+            self.feed_of(0..ROWS, beside, device)
+        }
+
+        /// Of a band of rows.
+        fn feed_of(
+            &self,
+            rows: std::ops::Range<usize>,
+            beside: bool,
+            device: &mut Cpu<f32>,
+        ) -> (Feed, Fields) {
             let plan = LoaderPlan {
                 input_frames: 2,
                 lead_steps: 3,
@@ -335,7 +372,8 @@ mod tests {
                 Loader::for_device(&training, self.normalizer.clone(), self.inputs.clone(), &plan, beside)
                     .unwrap();
             let mut arena = ArenaPlan::default();
-            let points = ROWS * COLUMNS;
+            let points = rows.len() * COLUMNS;
+            let band = Band::new(rows, self.catalogue.layout(), 3);
             let used = Fields {
                 frames: arena.slot(5 * 3 * points),
                 forcings: arena.slot(4 * 3 * points * 3),
@@ -345,9 +383,9 @@ mod tests {
             let recipe =
                 loader.is_raw().then(|| Recipe::plan(&mut arena, self.normalizer.clone(), &self.inputs));
             assert_eq!(recipe.is_some(), beside);
-            let statics = self.inputs.statics().to_vec();
-            let turning = Turning { rows: ROWS, columns: COLUMNS, statics, mask: None };
-            let feed = Feed::plan(&mut arena, loader, recipe, used, Some(turning), beside);
+            let statics = band.statics(self.inputs.statics()).into_owned();
+            let turning = Turning { rows: band.rows.len(), columns: COLUMNS, statics, mask: None };
+            let feed = Feed::plan(&mut arena, loader, recipe, used, Some(turning), beside, band);
             device.allocate(&arena).unwrap();
             feed.start(device);
             (feed, used)
@@ -375,6 +413,35 @@ mod tests {
         for point in 0..ROWS * COLUMNS {
             let ((sin, cos), (first_sin, first_cos)) = (greenwich(point), greenwich(0));
             assert!((sin - first_sin).abs() < 1e-6 && (cos - first_cos).abs() < 1e-6, "{point}");
+        }
+    }
+
+    #[test]
+    fn a_band_is_fed_its_rows_of_every_field() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("t2m.nc");
+        write(&file);
+        let setting = Setting::new(&file);
+        let mut devices = [0; 3].map(|_| Cpu::new(Some(1)).unwrap());
+        let rows = 1..3;
+        let [whole, ready, raw] = &mut devices;
+        let (mut all, used) = setting.feed(false, whole);
+        let (mut before, of_ready) = setting.feed_of(rows.clone(), false, ready);
+        let (mut beside, of_raw) = setting.feed_of(rows.clone(), true, raw);
+        for _ in 0..3 {
+            all.take(whole).unwrap();
+            before.take(ready).unwrap();
+            beside.take(raw).unwrap();
+            beside.bring_next(raw);
+            let fields = read(whole, used);
+            let (ready, raw) = (read(ready, of_ready), read(raw, of_raw));
+            for (kind, channels) in [1, 3, 2].into_iter().enumerate() {
+                let each = ROWS * COLUMNS * channels;
+                let row = COLUMNS * channels;
+                let part = |field: &[f32]| field[rows.start * row..rows.end * row].to_vec();
+                let expected: Vec<f32> = fields[kind].chunks(each).flat_map(part).collect();
+                assert_eq!((&ready[kind], &raw[kind]), (&expected, &expected));
+            }
         }
     }
 

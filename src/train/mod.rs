@@ -14,6 +14,7 @@
 //!
 //! Nothing here can see the test span: what reads data is made from the training and the validation span alone.
 
+mod band;
 mod curve;
 mod fault;
 mod feed;

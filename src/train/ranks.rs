@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::comm::{Communicator, Reduce};
+use crate::comm::{Communicator, Others, Reduce};
 use crate::device::{Device, Real, Slot};
 use crate::error::{Error, Result};
 use crate::preprocess::Share;
@@ -36,6 +36,11 @@ pub(super) struct Part {
 
 impl Part {
     pub const ALL: Self = Self { samples: Share::ALL, rows: Share::ALL, units: Share::ALL };
+
+    /// Whether it makes forecasts without others.
+    pub fn is_alone(self) -> bool {
+        self.rows.of * self.units.of == 1
+    }
 
     /// Among those that hold the same weights, which do the rest of samples and rows.
     pub fn replica(self) -> Share {
@@ -89,6 +94,11 @@ impl<'a, T: Real> Ranks<'a, T> {
         plan: ParallelPlan,
     ) -> Result<Self> {
         let part = plan.part(communicator.rank(), communicator.size())?;
+        if part.rows.of > 1 {
+            let bands =
+                communicator.split(device, part.samples.number * part.units.of + part.units.number)?;
+            *device.company() = Some(Box::new(Others::new(bands)));
+        }
         let replicas = match part.units.of {
             1 => None,
             _ => Some(communicator.split(device, part.units.number)?),
@@ -136,8 +146,25 @@ impl<'a, T: Real> Ranks<'a, T> {
         }
     }
 
+    /// What the device is asked to do from here on may have to wait for other ranks.
+    pub fn depend(&mut self) {
+        self.communicator.depend();
+    }
+
+    /// Whether any rank says so, asked where all ranks come by equally often only if forecasts take several of them; otherwise each
+    /// decides for itself.
+    pub fn any_within(&mut self, says: bool) -> Result<bool> {
+        if self.part.is_alone() { Ok(says) } else { self.any(says) }
+    }
+
+    /// What counts once for all ranks that look at the same samples and rows.
+    pub fn once(&self, value: f64) -> f64 {
+        if self.part.units.number == 0 { value } else { 0.0 }
+    }
+
     /// Ends together what was begun with [`new`](Self::new); the communicator of all goes on.
-    pub fn close(self) -> Result<()> {
+    pub fn close(self, device: &mut dyn Device<T>) -> Result<()> {
+        device.company().take().map_or(Ok(()), |company| company.close())?;
         self.replicas.map_or(Ok(()), |replicas| replicas.close())
     }
 

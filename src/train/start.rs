@@ -12,6 +12,7 @@ use crate::preprocess::{
     EvaluationWindows, Input, Inputs, Loader, LoaderPlan, Normalizer, Recipe, Share, TrainingView,
     ValidationView,
 };
+use crate::train::band::Band;
 use crate::train::curve::{Curve, CurveLength};
 use crate::train::feed::{Feed, Turning};
 use crate::train::interrupt::Interrupt;
@@ -112,7 +113,7 @@ pub fn train(
         last_inits: Vec::new(),
     };
     let outcome = trainer.run()?;
-    trainer.ranks.close()?;
+    trainer.ranks.close(trainer.device)?;
     Ok(outcome)
 }
 
@@ -195,6 +196,10 @@ impl Opened {
         check_augmentation(plan, architecture)?;
         let layout = training.training.layout();
         let geometry = Geometry::of(layout);
+        let Share { number, of } = part.rows;
+        let rows = architecture.bands(&geometry, of).map_err(|error| error.context("parallel.domain"))?;
+        let band = Band::new(rows[number].clone(), layout, inputs.forcing_names().len());
+        let geometry = geometry.band(&band.rows);
         let weights = Weights::new(&plan.loss, layout, normalizer.mask())?;
         let beside = device.beside().is_some();
         let share = part.samples;
@@ -203,19 +208,21 @@ impl Opened {
         let mut arena = ArenaPlan::default();
         let batch = plan.batch / share.of;
         let shard = training.parallel.shard(part.replica());
-        let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
+        let own = weights.band(&band);
+        let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &own, batch, shard)?;
         let recipe = loader.is_raw().then(|| Recipe::plan(&mut arena, normalizer.clone(), inputs));
         let turning = plan.augment.rotate.then(|| Turning {
             rows: geometry.rows,
             columns: geometry.columns,
-            statics: inputs.statics().to_vec(),
-            mask: weights.mask.clone(),
+            statics: band.statics(inputs.statics()).into_owned(),
+            mask: own.mask.clone(),
         });
-        let feed = Feed::plan(&mut arena, loader, recipe, workspace.input(), turning, beside);
+        let statics = band.statics(inputs.statics()).into_owned();
+        let feed = Feed::plan(&mut arena, loader, recipe, workspace.input(), turning, beside, band);
         let bytes = device.bytes(&arena);
         let of_batch = |batch| {
             let mut arena = ArenaPlan::default();
-            Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
+            Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &own, batch, shard)?;
             Ok(device.bytes(&arena))
         };
         // What feeds a step needs little, and is counted as it is.
@@ -223,8 +230,8 @@ impl Opened {
         let needed = |batch| Ok(of_batch(batch)? + feeding);
         room::check(&device.describe(), device.room(), batch, share.of, needed)?;
         device.allocate(&arena)?;
-        workspace.start(&weights, plan.seed, device);
-        workspace.upload_constants(device, inputs.statics(), &normalizer.tendency_scale());
+        workspace.start(&own, plan.seed, device);
+        workspace.upload_constants(device, &statics, &normalizer.tendency_scale());
         feed.start(device);
         Ok(Self { workspace, feed, weights, stages, bytes })
     }

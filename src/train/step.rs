@@ -76,7 +76,7 @@ impl Trainer<'_> {
     /// Adds up the losses of all ranks; tells whether somebody asks to stop.
     fn share_losses(&mut self, losses: &mut Losses) -> Result<bool> {
         let flag = |says: bool| f64::from(u8::from(says));
-        let mut sums = losses.lead.clone();
+        let mut sums: Vec<f64> = losses.lead.iter().map(|&loss| self.ranks.once(loss)).collect();
         sums.extend([flag(losses.fault.is_some()), flag(self.interrupt.is_requested())]);
         self.ranks.total(&mut sums)?;
         let (lead, flags) = sums.split_at(losses.lead.len());
@@ -124,6 +124,9 @@ impl Trainer<'_> {
 
     fn forward(&mut self) {
         let leads = self.leads();
+        if !self.ranks.part().is_alone() {
+            self.ranks.depend();
+        }
         self.workspace.network.forward(&mut *self.device, leads);
     }
 
@@ -142,6 +145,7 @@ impl Trainer<'_> {
             self.device.download(slot.part(0, predictions.len()), &mut predictions);
             losses.fault = Some(Fault::find(&Scene {
                 layout: &self.layout,
+                rows: self.workspace.network.geometry().rows,
                 step: self.step,
                 input_frames: self.workspace.network.architecture().input_frames,
                 batch: &batch,
@@ -157,7 +161,7 @@ impl Trainer<'_> {
         let leads = self.leads();
         let (network, ranks) = (&self.workspace.network, &mut self.ranks);
         if is_last {
-            ranks.communicator.depend();
+            ranks.depend();
             let add_up = &mut |device: &mut dyn Device<f32>, stretch| ranks.add_up(device, stretch);
             network.backward_by_stretches(&mut *self.device, leads, add_up);
         } else {

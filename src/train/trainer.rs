@@ -98,6 +98,7 @@ impl Trainer<'_> {
             layout: &self.layout,
             plan: &self.plan.loss,
             weights: &self.weights,
+            band: self.feed.band(),
         };
         let averaged = &self.workspace.averaged;
         let (device, windows) = (&mut *self.device, &mut self.windows);

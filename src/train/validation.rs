@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::field::Layout;
 use crate::model::Network;
 use crate::preprocess::{Batch, EvaluationWindows};
+use crate::train::band::Band;
 use crate::train::interrupt::Interrupt;
 use crate::train::plan::LossPlan;
 use crate::train::ranks::Ranks;
@@ -48,17 +49,22 @@ pub(super) fn validate(
 ) -> Result<Option<Validation>> {
     let mut sums = Sums::new(scoring.leads, scoring.layout.channels());
     windows.rewind();
-    for batch in windows.by_ref() {
-        if interrupt.is_requested() {
+    for _ in 0..windows.most_batches() {
+        if ranks.any_within(interrupt.is_requested())? {
             break;
         }
-        forecast(network, device, &batch?, scoring, &mut sums);
+        if !ranks.part().is_alone() {
+            ranks.depend();
+        }
+        if let Some(batch) = windows.next() {
+            forecast(network, device, &scoring.band.batch(batch?), scoring, &mut sums);
+        }
         device.finish()?;
     }
     if ranks.any(interrupt.is_requested())? {
         return Ok(None);
     }
-    sums.add_up(ranks)?;
+    sums.add_up(scoring, ranks)?;
     Ok(Some(sums.finish(scoring)))
 }
 
@@ -67,7 +73,10 @@ pub(super) struct Scoring<'a> {
     pub leads: usize,
     pub layout: &'a Layout,
     pub plan: &'a LossPlan,
+    /// Of the whole grid.
     pub weights: &'a Weights,
+    /// What this rank sees of it.
+    pub band: &'a Band,
 }
 
 /// Forecasts the windows of a batch, adding their errors.
@@ -103,7 +112,7 @@ impl Sums {
         Self { leads, channels, squares: sums.clone(), losses: sums, samples: 0 }
     }
 
-    /// Adds the first `samples` windows of `[batch, lat, lon, channel]` at one lead.
+    /// Adds the first `samples` windows of `[batch, lat, lon, channel]`, of the band, at one lead.
     fn add(
         &mut self,
         lead: usize,
@@ -112,17 +121,18 @@ impl Sums {
         samples: usize,
         scoring: &Scoring<'_>,
     ) {
-        let (rows, columns, channels) = scoring.layout.shape();
-        let each = rows * columns * channels;
+        let (_, columns, channels) = scoring.layout.shape();
+        let rows = &scoring.band.rows;
+        let each = rows.len() * columns * channels;
         for sample in 0..samples {
-            for row in 0..rows {
+            for (own_row, row) in rows.clone().enumerate() {
                 for column in 0..columns {
                     for channel in 0..channels {
                         let weight = scoring.weights.point(scoring.layout, row, column, channel);
                         if weight == 0.0 {
                             continue; // masked: there is no truth
                         }
-                        let index = sample * each + (row * columns + column) * channels + channel;
+                        let index = sample * each + (own_row * columns + column) * channels + channel;
                         let error = f64::from(predictions[index]) - f64::from(truth[index]);
                         let sum = lead * self.channels + channel;
                         self.squares[sum] += weight * error * error;
@@ -134,8 +144,11 @@ impl Sums {
     }
 
     /// Adds what the other ranks have found.
-    fn add_up(&mut self, ranks: &mut Ranks<'_, f32>) -> Result<()> {
-        let mut all = [&self.squares[..], &self.losses[..], &[self.samples as f64]].concat();
+    fn add_up(&mut self, scoring: &Scoring<'_>, ranks: &mut Ranks<'_, f32>) -> Result<()> {
+        // Who sees the same windows counts them once.
+        let samples = if scoring.band.rows.start == 0 { self.samples as f64 } else { 0.0 };
+        let mut all = [&self.squares[..], &self.losses[..], &[samples]].concat();
+        all.iter_mut().for_each(|sum| *sum = ranks.once(*sum));
         ranks.total(&mut all)?;
         let (squares, rest) = all.split_at(self.squares.len());
         let (losses, samples) = rest.split_at(self.losses.len());
@@ -196,7 +209,8 @@ mod tests {
             leads: vec![],
         };
         let weights = Weights::new(&plan, &layout, None).unwrap();
-        let scoring = Scoring { leads: 2, layout: &layout, plan: &plan, weights: &weights };
+        let band = Band::new(0..2, &layout, 0);
+        let scoring = Scoring { leads: 2, layout: &layout, plan: &plan, weights: &weights, band: &band };
         let mut sums = Sums::new(2, 2);
         // Two windows count, the third repeats; errors of msl 3 and 1, of z500 2 everywhere.
         let truth = vec![0.0; 3 * 4];

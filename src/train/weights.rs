@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::field::Layout;
+use crate::train::band::Band;
 use crate::train::plan::{LossKind, LossPlan};
 
 /// The weights of a plan on a grid.
@@ -39,6 +40,16 @@ impl Weights {
         }
         weights.scale = 1.0 / sum;
         Ok(weights)
+    }
+
+    /// Those of a band's points, of the whole field's mean.
+    pub fn band(&self, band: &Band) -> Self {
+        Self {
+            rows: self.rows[band.rows.clone()].to_vec(),
+            channels: self.channels.clone(),
+            mask: self.mask.as_ref().map(|mask| band.mask(mask).into_owned()),
+            scale: self.scale,
+        }
     }
 
     /// Weight of one point without its variable's.

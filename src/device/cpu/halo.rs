@@ -79,6 +79,7 @@ mod tests {
                 zeros: Vec::new(),
             }]
             .into(),
+            seam: None,
         }
     }
 

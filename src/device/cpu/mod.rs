@@ -36,9 +36,9 @@ mod winograd;
 pub use instructions::Instructions;
 
 use super::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode, Departures,
-    Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog, Loss,
-    Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
+    Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
+    Loss, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -57,6 +57,7 @@ pub struct Cpu<T: Real> {
     /// Work rows of stencils.
     rows: Workspace<T>,
     waves: KnownWaves<T>,
+    company: Option<Box<dyn Company<T>>>,
 }
 
 impl<T: Real> Cpu<T> {
@@ -77,6 +78,7 @@ impl<T: Real> Cpu<T> {
             workspace: Workspace::default(),
             rows: Workspace::default(),
             waves: KnownWaves::default(),
+            company: None,
         })
     }
 
@@ -93,6 +95,10 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn describe(&self) -> String {
         let count = self.threads.count();
         format!("cpu ({}, {count} thread{})", self.instructions, if count == 1 { "" } else { "s" })
+    }
+
+    fn company(&mut self) -> &mut Option<Box<dyn Company<T>>> {
+        &mut self.company
     }
 
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
@@ -153,9 +159,11 @@ impl<T: Real> Device<T> for Cpu<T> {
 
     fn halo_fill(&mut self, map: &HaloMap, x: Slot) {
         halo::fill(&self.threads, map, self.arena.write(x));
+        company::fill(self, map, x);
     }
 
     fn halo_adjoint(&mut self, map: &HaloMap, dx: Slot) {
+        company::adjoint(self, map, dx);
         halo::adjoint(&self.threads, map, self.arena.write(dx));
     }
 

@@ -53,9 +53,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::{
-    Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Convolution, Daylight, Decode,
+    Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
+    Loss, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
 };
 use crate::error::{Error, Result};
 use beside::Side;
@@ -102,6 +102,7 @@ pub struct Cuda<T: Real> {
     /// The first error since [`Device::finish`] was last called. Until then nothing more is done.
     failure: RefCell<Option<Error>>,
     numbers: Numbers,
+    company: Option<Box<dyn Company<T>>>,
     element: std::marker::PhantomData<fn(T)>,
 }
 
@@ -134,6 +135,7 @@ impl<T: Real> Cuda<T> {
             ranges: Ranges::open(),
             failure: RefCell::default(),
             numbers,
+            company: None,
             element: std::marker::PhantomData,
         })
     }
@@ -214,6 +216,10 @@ impl<T: Real> Device<T> for Cuda<T> {
             "cuda:{} ({}, compute capability {major}.{minor}, {numbers} precision)",
             self.gpu.ordinal, self.gpu.name
         )
+    }
+
+    fn company(&mut self) -> &mut Option<Box<dyn Company<T>>> {
+        &mut self.company
     }
 
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
@@ -336,9 +342,11 @@ impl<T: Real> Device<T> for Cuda<T> {
 
     fn halo_fill(&mut self, map: &HaloMap, x: Slot) {
         self.attempt(|cuda| halo::fill(cuda, map, x));
+        company::fill(self, map, x);
     }
 
     fn halo_adjoint(&mut self, map: &HaloMap, dx: Slot) {
+        company::adjoint(self, map, dx);
         self.attempt(|cuda| halo::adjoint(cuda, map, dx));
     }
 
@@ -364,9 +372,13 @@ impl<T: Real> Device<T> for Cuda<T> {
 
     fn cell_forward(&mut self, cell: &Cell, h: Slot, map: &HaloMap, above: Option<&Above>) {
         self.attempt(|cuda| cell::forward(cuda, cell, h, map, above));
+        company::fill(self, map, h);
     }
 
     fn cell_backward(&mut self, cell: &Cell, map: &HaloMap, gradients: &CellGradients) {
+        if let Some(h) = gradients.h {
+            company::adjoint(self, map, h);
+        }
         self.attempt(|cuda| cell::backward(cuda, cell, map, gradients));
     }
 

@@ -10,7 +10,8 @@ use crate::error::Result;
 /// As the kernels count what lies beyond an edge.
 fn number(edge: Edge) -> usize {
     match edge {
-        Edge::Replicate => 0,
+        // A lattice is never cut.
+        Edge::Replicate | Edge::Neighbour => 0,
         Edge::Pole { row_on_pole: true } => 1,
         Edge::Pole { row_on_pole: false } => 2,
     }

@@ -33,7 +33,8 @@ impl Halo {
     fn beyond(&self, builder: &mut Builder, x: &Wire, signs: Option<&Wire>, side: usize) -> Vec<Wire> {
         let (rows, width) = (self.rows, self.width);
         let row_on_pole = match self.edges.rows[side] {
-            Edge::Replicate => {
+            // An exported network is of a whole grid.
+            Edge::Replicate | Edge::Neighbour => {
                 let outermost = [0, rows - 1][side];
                 return vec![builder.slice(x, ROWS, outermost, outermost + 1); width];
             }
