@@ -93,6 +93,37 @@ fn shared_moments_change_no_bit_and_are_whole_in_checkpoints() {
 }
 
 #[test]
+fn bands_of_latitude_train_and_validate_as_the_whole_grid_does() {
+    let place = Place::new();
+    succeeds(&place.train("one", &[]));
+    let expected = place.curve("one");
+    for (run, ranks, more) in [("bands", "2", None), ("mesh", "4", Some("train.recompute=true"))] {
+        let mut flags = vec!["--ranks", ranks, "--set", "parallel.domain=2"];
+        flags.extend(more.iter().flat_map(|set| ["--set", set]));
+        let mut child = place.command(run, &flags).spawn().unwrap();
+        while place.metrics(run).lines().count() < 12 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // A run of bands goes on as bands, or on one device.
+        flags.push("--resume");
+        let alone = ["--resume"];
+        succeeds(&place.train(run, if ranks == "2" { &alone } else { &flags }));
+        assert_close(&place.curve(run), &expected, 1e-3);
+    }
+    let output = place.train("many", &["--ranks", "8", "--set", "parallel.domain=8"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("4 rows cannot be cut into 8 bands") && text.contains("4 bands are the most"),
+        "{text}"
+    );
+    let output = place.train("odd", &["--ranks", "3", "--set", "parallel.domain=2"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn a_batch_that_cannot_be_shared_is_refused_once() {
     let place = Place::new();
     let output = place.train("three", &["--ranks", "3"]);

@@ -74,7 +74,7 @@ impl Case {
         Ok(Self { layout: Layout { grid: Grid::new(latitudes, longitudes)?, quantities }, architecture })
     }
 
-    /// A region of 17 rows, two layers with everything that they can have.
+    /// A region of 9 rows, two layers with everything that they can have.
     fn region() -> Result<Self> {
         let architecture = Architecture {
             hidden: vec![HIDDEN, HIDDEN],
@@ -83,7 +83,7 @@ impl Case {
             dropout: 0.25,
             ..plain()
         };
-        Self::new((0..17).map(|j| 20.0 + 2.5 * f64::from(j)).collect(), 2, 5.0, architecture)
+        Self::new((0..9).map(|j| 20.0 + 5.0 * f64::from(j)).collect(), 2, 5.0, architecture)
     }
 
     /// A globe whose poles lie between rows, in patches: 8 rows and an odd one, of 2.
@@ -95,7 +95,7 @@ impl Case {
     /// A globe with rows on its poles, and kernels that reach two rows.
     fn wide() -> Result<Self> {
         let architecture = Architecture { kernel: 5, layer_norm: true, ..plain() };
-        Self::new((0..19).map(|j| -90.0 + 10.0 * f64::from(j)).collect(), 2, 180.0, architecture)
+        Self::new((0..13).map(|j| -90.0 + 15.0 * f64::from(j)).collect(), 2, 180.0, architecture)
     }
 }
 
@@ -345,11 +345,14 @@ fn can_be(case: &Case, mesh: Mesh) -> bool {
 
 #[test]
 fn every_mesh_learns_what_one_rank_learns_in_float64() {
-    // Each mesh with one of the cases.
-    let meshes = meshes(&SIZES);
-    for (number, case) in cases().iter().enumerate() {
-        let own = meshes.iter().copied().enumerate().filter(|(n, _)| n % 3 == number);
-        learns_the_same_in_float64(case, own.map(|(_, mesh)| mesh).filter(|&mesh| can_be(case, mesh)));
+    // Each mesh with one of the cases, in turns.
+    let cases = cases();
+    let case_of = |n: usize, mesh| (n..).map(|n| n % 3).find(|&case| can_be(&cases[case], mesh));
+    let of: Vec<_> =
+        meshes(&SIZES).into_iter().enumerate().map(|(n, mesh)| (case_of(n, mesh), mesh)).collect();
+    for (number, case) in cases.iter().enumerate() {
+        let own = of.iter().filter(|(case, _)| *case == Some(number));
+        learns_the_same_in_float64(case, own.map(|(_, mesh)| *mesh));
     }
 }
 
@@ -388,8 +391,8 @@ fn learns_the_same_in_float32(case: &Case, meshes: impl Iterator<Item = Mesh>) {
 
 #[test]
 fn a_mesh_learns_what_one_rank_learns_in_float32() {
-    learns_the_same_in_float32(&Case::region().unwrap(), [[2, 1, 1], [1, 3, 1], [2, 4, 1]].into_iter());
-    learns_the_same_in_float32(&Case::wide().unwrap(), [[4, 1, 1], [2, 3, 1]].into_iter());
+    learns_the_same_in_float32(&Case::region().unwrap(), [[2, 1, 1], [1, 3, 1], [1, 8, 1]].into_iter());
+    learns_the_same_in_float32(&Case::wide().unwrap(), [[4, 1, 1], [2, 2, 1]].into_iter());
 }
 
 #[test]
