@@ -1,6 +1,7 @@
 //! Every file of `../shared/data`: what is read from it, or with which words it is refused, and why.
 //!
-//! Values were read by netCDF4-python (`tests/reference/odd_files.py`), except those that the data's README gives.
+//! Values were read by netCDF4-python (`tests/reference/odd_files.py`), except those that the data's README gives and that
+//! of the GRIB file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -97,6 +98,8 @@ const READ: &[Field] = &[
     field("odd/test_monotonic_coordinate.nc", "wind1", "u", [3, 0, 3, 3], ["1970-01-01T01:00Z", "1970-01-01T02:00Z"], R, (2, 0.0, 60.0, 30.0, 24.0), "'time1' repeats 1 date"),
     field("odd/test_monotonic_coordinate.nc", "wind2", "u", [2, 0, 3, 3], ["1970-01-01T01:00Z", "1970-01-01T02:00Z"], R, (1, 0.0, 50.0, 10.0, 10.0), "1 of 3 entries of 'time2'"),
     field("odd/vlstr_type.nc", "wind", "u", [150, 0, 1, 1], ["1970-01-01T00:00Z", "1970-01-07T05:00Z"], R, (149, 0.0, 50.0, 10.0, 1.0), ""),
+    // GRIB2: one member of an ensemble, three days ahead; the value is that of ecCodes.
+    field("odd/regular_ll_msl.grib", "prmsl", "msl", [1, 0, 181, 360], ["2006-10-07T00:00Z", "2006-10-07T00:00Z"], R, (0, 0.0, 30.0, 120.0, 101_369.0), ""),
 ];
 
 /// Files without a usable field: words of the sentence, and of the remedy.
@@ -104,7 +107,6 @@ const READ: &[Field] = &[
 const REFUSED: &[(&str, &[&str], &str)] = &[
     ("odd/git_lfs_pointer.nc", &["git-LFS pointer"], "git lfs pull"),
     ("odd/symlink_target_text.nc", &["symbolic link", "barotropic_vorticity.nc"], "fetch the file"),
-    ("odd/regular_ll_msl.grib", &["GRIB"], "grib_to_netcdf"),
     // A swath of a satellite, without latitudes.
     ("odd/issue672.nc", &["no field on a latitude-longitude grid", "azi_angle_trip(numRows, numCells, numSigma)"], "regrid"),
     ("odd/netcdf_dummy_file.nc", &["'time' has length 0"], "written to the end"),

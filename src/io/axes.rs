@@ -141,7 +141,7 @@ pub fn rows(file: &[f64]) -> Result<Rows> {
 
 /// Latitudes of a Gaussian grid, south to north: arcsines of the roots of the Legendre polynomial of degree `n`, by
 /// Newton's method from Tricomi's estimate. Empty beyond the sizes that exist.
-fn gaussian(n: usize) -> Vec<f64> {
+pub fn gaussian(n: usize) -> Vec<f64> {
     if !(4..=5000).contains(&n) {
         return vec![f64::NAN; n];
     }

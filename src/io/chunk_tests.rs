@@ -106,6 +106,7 @@ fn file_info(path: &Path) -> FileInfo {
         variables: Vec::new(),
         problems: Vec::new(),
         forecast_reference_time: None,
+        messages: None,
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::grib::Messages;
 use crate::grid::{Grid, Orientation};
 use crate::time::{LeadTime, ValidTime};
 use crate::variable::{Behaviour, Quantity, Variable};
@@ -20,6 +22,8 @@ pub enum Format {
     Cdf5,
     #[serde(rename = "NetCDF-4 (HDF5)")]
     Hdf5,
+    #[serde(rename = "GRIB2")]
+    Grib2,
 }
 
 /// How much a problem matters.
@@ -61,6 +65,9 @@ pub struct FileInfo {
     /// The analysis time that a forecast file names (CF `forecast_reference_time`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast_reference_time: Option<ValidTime>,
+    /// Where the fields of a GRIB file are; it is indexed in the process that reads it.
+    #[serde(skip)]
+    pub messages: Option<Arc<Messages>>,
 }
 
 /// `converted = value * factor + offset`, in float64.
@@ -288,6 +295,7 @@ impl fmt::Display for Format {
             Self::Offset64 => "NetCDF-3 64-bit offset",
             Self::Cdf5 => "NetCDF-3 CDF-5",
             Self::Hdf5 => "NetCDF-4 (HDF5)",
+            Self::Grib2 => "GRIB2",
         })
     }
 }

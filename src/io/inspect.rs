@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use sha2::{Digest, Sha256};
 
 use super::cf;
+use super::grib;
 use super::info::{FileInfo, Problem, Severity};
 use super::library;
 use super::probe::Indexer;
@@ -23,7 +25,7 @@ const HEAD: u64 = 64 * 1024;
 /// A NetCDF-4 file is opened in a child process first: the `wxsim` program of [`Indexer::find`].
 pub fn inspect_file(path: &Path) -> Result<FileInfo> {
     match sniff::family(path)? {
-        Family::Classic => index_here(path),
+        Family::Classic | Family::Grib => index_here(path),
         Family::Hdf5 => Indexer::find()?.index(path),
     }
 }
@@ -36,7 +38,7 @@ pub fn inspect_files(paths: &[impl AsRef<Path>]) -> Vec<Result<FileInfo>> {
         let path = path.as_ref();
         results.push(match sniff::family(path) {
             Err(error) => Some(Err(error)),
-            Ok(Family::Classic) => Some(index_here(path)),
+            Ok(Family::Classic | Family::Grib) => Some(index_here(path)),
             Ok(Family::Hdf5) => {
                 hdf5.push((at, path));
                 None
@@ -61,11 +63,12 @@ pub fn inspect_files(paths: &[impl AsRef<Path>]) -> Vec<Result<FileInfo>> {
     results.into_iter().flatten().collect()
 }
 
-/// Indexes a file in this process: for the classic formats, which our own code reads, and in the child.
+/// Indexes a file in this process: for the classic formats and GRIB, whose headers our own code reads, and in the child.
 pub fn index_here(path: &Path) -> Result<FileInfo> {
     let name = path.display().to_string();
     let fingerprint = fingerprint(path)?;
     let size = std::fs::metadata(path).context(|| format!("{name}: cannot stat"))?.len();
+    let mut messages = None;
     let (schema, understood) = match sniff::family(path)? {
         Family::Classic => {
             let mut slabs = ClassicSlabs::open(path)?;
@@ -78,6 +81,11 @@ pub fn index_here(path: &Path) -> Result<FileInfo> {
             let schema = library::schema(slabs.file(), &name)?;
             let understood = cf::understand(&schema, &mut slabs);
             (schema, understood)
+        }
+        Family::Grib => {
+            let indexed = grib::index(path)?;
+            messages = Some(Arc::new(indexed.messages));
+            (indexed.schema, indexed.understood)
         }
     };
     let mut problems = understood.problems;
@@ -105,6 +113,7 @@ pub fn index_here(path: &Path) -> Result<FileInfo> {
         variables: understood.variables,
         problems,
         forecast_reference_time: understood.forecast_reference_time,
+        messages,
     })
 }
 

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod coastlines;
 pub mod events;
 pub mod rewrite;
+mod rewrite_grib;
 pub mod run_dir;
 pub mod series_file;
 
@@ -29,6 +30,7 @@ mod packing;
 mod cf;
 mod info;
 mod time_runs;
+mod grib;
 mod inspect;
 mod probe;
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::chunks::DirectFile;
+use super::grib::GribFile;
 use super::info::{FileInfo, Format, VariableInfo};
 use super::inspect::fingerprint;
 use super::slabs::{ClassicSlabs, LibrarySlabs, Slabs};
@@ -15,6 +16,8 @@ pub struct Reader {
     name: String,
     /// Reads on all cores what can be read without the library.
     direct: Option<DirectFile>,
+    /// Reads GRIB files, also on all cores.
+    grib: Option<GribFile>,
     /// Reads everything else; opened when it is needed.
     source: Option<Box<dyn Slabs>>,
     path: PathBuf,
@@ -33,7 +36,10 @@ impl Reader {
             return Err(Error::input(format!("{name}: the file has changed since it was indexed"))
                 .hint("start again, after whoever writes it has finished"));
         }
-        Ok(Self { direct: DirectFile::open(info)?, ..Self::new(info) })
+        Ok(match info.format {
+            Format::Grib2 => Self { grib: Some(GribFile::open(info)?), ..Self::new(info) },
+            _ => Self { direct: DirectFile::open(info)?, ..Self::new(info) },
+        })
     }
 
     /// Reads through `source` instead of the plain readers.
@@ -46,6 +52,7 @@ impl Reader {
         Self {
             name: path.display().to_string(),
             direct: None,
+            grib: None,
             source: None,
             path,
             format,
@@ -88,6 +95,9 @@ impl Reader {
                 out.len()
             )));
         }
+        if let Some(grib) = &self.grib {
+            return grib.read_many(variable, level, times, out);
+        }
         if let Some(direct) = &mut self.direct
             && direct.read_many(variable, level, times.clone(), out)?
         {
@@ -115,7 +125,8 @@ impl Reader {
 
     /// Bytes fetched from the file so far: packed and deflated as they are.
     pub fn bytes_read(&self) -> u64 {
-        self.bytes_read + self.direct.as_ref().map_or(0, DirectFile::bytes_read)
+        let direct = self.direct.as_ref().map_or(0, DirectFile::bytes_read);
+        self.bytes_read + direct + self.grib.as_ref().map_or(0, GribFile::bytes_read)
     }
 
     fn check(&self, variable: &VariableInfo) -> Result<()> {
@@ -148,6 +159,9 @@ impl Reader {
                 Format::Hdf5 => Box::new(LibrarySlabs::open(&self.path)?),
                 Format::Classic | Format::Offset64 | Format::Cdf5 => {
                     Box::new(ClassicSlabs::open(&self.path)?)
+                }
+                Format::Grib2 => {
+                    return Err(Error::run(format!("{}: GRIB has messages, not slabs", self.name)));
                 }
             }),
         };

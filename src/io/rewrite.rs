@@ -11,8 +11,8 @@ use netcdf::types::{FloatType, IntType, NcVariableType};
 use netcdf::{Extent, Extents, File, FileMut, Variable};
 
 use super::atomic::Pending;
-use super::info::{FileInfo, Role, VariableInfo};
-use super::library;
+use super::info::{FileInfo, Format, Role, VariableInfo};
+use super::{library, rewrite_grib};
 use crate::error::{Error, Result};
 
 /// Larger companions of a field (2-D coordinates and the like) are not needed by a grid of rows and columns [numbers].
@@ -42,6 +42,9 @@ pub fn write_piece(
     steps: &Range<usize>,
     target: &Path,
 ) -> Result<()> {
+    if info.format == Format::Grib2 {
+        return rewrite_grib::write_piece(info, variable, steps, target);
+    }
     let cannot = |error: netcdf::Error| {
         Error::run(format!(
             "cannot rewrite '{}' of {} as {}",

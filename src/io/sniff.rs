@@ -6,12 +6,16 @@ use std::path::Path;
 
 use crate::error::{Context, Error, Result};
 
-/// The two families of NetCDF files.
+/// The two families of NetCDF files, and GRIB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     Classic,
     Hdf5,
+    Grib,
 }
+
+/// Bytes of a bulletin's heading: WMO's are up to 42, and satellites' broadcasts add as many.
+const HEADING: usize = 100;
 
 const HDF5: &[u8] = b"\x89HDF\r\n\x1a\n";
 
@@ -38,7 +42,7 @@ pub fn family(path: &Path) -> Result<Family> {
         };
     }
     if !metadata.is_file() {
-        return refuse("is no regular file", "name a NetCDF file");
+        return refuse("is no regular file", "name a NetCDF or GRIB file");
     }
     let file = File::open(path).map_err(|error| {
         Error::input(format!("{name}: cannot be opened")).caused_by(error).hint("check its permissions")
@@ -47,6 +51,10 @@ pub fn family(path: &Path) -> Result<Family> {
     file.take(4096).read_to_end(&mut head).context(|| format!("{name}: cannot be read"))?;
     if head.starts_with(b"CDF") {
         return Ok(Family::Classic);
+    }
+    // A heading of a bulletin may stand before the first message.
+    if head.windows(8).take(HEADING).any(|word| word.starts_with(b"GRIB") && matches!(word[7], 1 | 2)) {
+        return Ok(Family::Grib);
     }
     // A user block of 512, 1024, 2048, ... bytes may stand before the signature.
     if head.starts_with(HDF5)
@@ -59,12 +67,6 @@ pub fn family(path: &Path) -> Result<Family> {
     }
     if head.iter().all(|b| *b == 0) {
         return refuse("begins with nothing but zero bytes", "the download was interrupted: fetch it again");
-    }
-    if head.starts_with(b"GRIB") {
-        return refuse(
-            "is a GRIB file, not NetCDF",
-            "convert it: grib_to_netcdf -o FILE.nc FILE.grib (ecCodes), or cdo -f nc copy FILE.grib FILE.nc",
-        );
     }
     if head.starts_with(b"version https://git-lfs") {
         return refuse("is a git-LFS pointer, not the data", "fetch the data: git lfs pull");
@@ -107,7 +109,10 @@ pub fn family(path: &Path) -> Result<Family> {
         );
     }
     if printable {
-        return refuse("is a text file, not NetCDF", "name a NetCDF file");
+        return refuse("is a text file, not NetCDF", "name a NetCDF or GRIB file");
     }
-    refuse("is not a NetCDF file: its first bytes are neither CDF nor HDF5", "check where it came from")
+    refuse(
+        "is not a NetCDF or GRIB file: its first bytes are neither CDF nor HDF5 nor GRIB",
+        "check where it came from",
+    )
 }
