@@ -35,7 +35,7 @@ pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, Rates, RowMeasures, Triple};
 pub use jacobian::{Jacobian, RowSmoothing};
 pub use leapfrog::Leapfrog;
-pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Placement, Readout};
+pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Picking, Placement, Readout};
 pub use real::Real;
 pub use sparse::Sparse;
 pub use stored::{Bases, ByteOrder, Code, Decode, Plane, Scaling, StoredNumber};
@@ -229,6 +229,15 @@ pub trait Device<T: Real>: Send {
     fn lerp(&mut self, x: Slot, target: Slot, weight: f64);
     /// `x = (1 - weight) x + weight * target` with a weight for each number; where it is 1, x is not looked at.
     fn relax(&mut self, x: Slot, target: Slot, weights: Slot);
+
+    /// Overwrites `packed` with bfloat16 numbers, two in the place of a float32 and four in that of a float64; places that are
+    /// left over hold 0.
+    fn pack(&mut self, x: Slot, packed: Slot);
+    /// Overwrites x with the sum, in their order, of `parts` arrays of packed numbers that are at least as long.
+    fn unpack(&mut self, packed: Slot, parts: usize, x: Slot);
+    fn pick(&mut self, picking: &Picking);
+    /// Overwrites x with the sum, in their order, of what [`pick`](Self::pick) has picked of `parts` arrays as long as x.
+    fn lay_out(&mut self, picked: Slot, keep: usize, parts: usize, x: Slot);
 
     /// The halos of x are filled.
     fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput);

@@ -171,3 +171,33 @@ pub struct AdamW {
     /// every step is the same launch.
     pub settings: Slot,
 }
+
+/// What is given away of an array, and what is kept for later: `residual += x`; of every [`Picking::BLOCK`] numbers of it the
+/// `keep` of largest size go, and become zero there. Those of equal size go in the order of their places. What is neither
+/// given away nor finite is forgotten.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Picking {
+    pub x: Slot,
+    /// As long as x.
+    pub residual: Slot,
+    /// `[blocks, keep, 2]`, overwritten: place within the block and number, in the order of places; -1 and 0 where the last
+    /// block has fewer than `keep` numbers.
+    pub picked: Slot,
+    /// At most [`Picking::BLOCK`].
+    pub keep: usize,
+}
+
+impl Picking {
+    pub const BLOCK: usize = 4096;
+
+    /// Pairs that are picked of so many numbers.
+    pub fn pairs(len: usize, keep: usize) -> usize {
+        len.div_ceil(Self::BLOCK) * keep
+    }
+
+    pub(super) fn check(&self) {
+        assert!((1..=Self::BLOCK).contains(&self.keep), "{} of {} numbers", self.keep, Self::BLOCK);
+        assert_eq!(self.x.len(), self.residual.len(), "a residual for each number");
+        assert_eq!(self.picked.len(), 2 * Self::pairs(self.x.len(), self.keep), "a place for each pair");
+    }
+}

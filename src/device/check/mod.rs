@@ -8,6 +8,7 @@
 mod elementary;
 mod incoming;
 mod network;
+mod packed;
 mod physics;
 
 use super::{ArenaPlan, Device, Real, Slot};
@@ -159,7 +160,7 @@ use case;
 
 fn cases() -> impl Iterator<Item = Case> {
     let network = incoming::cases().into_iter().chain(network::cases());
-    elementary::cases().into_iter().chain(network).chain(physics::cases())
+    elementary::cases().into_iter().chain(network).chain(packed::cases()).chain(physics::cases())
 }
 
 /// The numbers that a device can be checked with.

@@ -20,6 +20,7 @@ mod leapfrog;
 mod loss;
 mod naive;
 mod optimiser;
+mod packed;
 mod prepared;
 mod product;
 mod rates;
@@ -38,7 +39,7 @@ pub use instructions::Instructions;
 use super::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
+    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -322,6 +323,27 @@ impl<T: Real> Device<T> for Cpu<T> {
     fn relax(&mut self, x: Slot, target: Slot, weights: Slot) {
         let ([target, weights], [x]) = self.arena.views([target, weights], [x]);
         optimiser::relax(&self.threads, self.instructions, x, target, weights);
+    }
+
+    fn pack(&mut self, x: Slot, packed: Slot) {
+        let ([x], [packed]) = self.arena.views([x], [packed]);
+        packed::pack(&self.threads, x, packed);
+    }
+
+    fn unpack(&mut self, packed: Slot, parts: usize, x: Slot) {
+        let ([packed], [x]) = self.arena.views([packed], [x]);
+        packed::unpack(&self.threads, packed, parts, x);
+    }
+
+    fn pick(&mut self, picking: &Picking) {
+        let ([x], [residual, picked]) =
+            self.arena.views([picking.x], [picking.residual, picking.picked]);
+        packed::pick(&self.threads, picking, x, residual, picked);
+    }
+
+    fn lay_out(&mut self, picked: Slot, keep: usize, parts: usize, x: Slot) {
+        let ([picked], [x]) = self.arena.views([picked], [x]);
+        packed::lay_out(&self.threads, picked, keep, parts, x);
     }
 
     fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput) {

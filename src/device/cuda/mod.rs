@@ -24,6 +24,7 @@ mod layer_norm;
 mod leapfrog;
 mod lent;
 mod libraries;
+mod links;
 mod memory;
 mod modules;
 mod monitor;
@@ -31,6 +32,7 @@ mod nvrtc;
 mod rows;
 mod own;
 mod prepared;
+mod packed;
 mod ranges;
 mod sources;
 mod stencils;
@@ -44,6 +46,7 @@ pub use compile::{Numbers, compile, folder as cache_folder};
 pub use driver::count;
 pub use lent::Lent;
 pub use libraries::{Library, Once, site_packages};
+pub use links::{Reach, Wiring, wiring};
 pub use monitor::{Load, Monitor};
 pub use nvrtc::{Nvrtc, Output};
 pub use sources::{ALL as SOURCES, Source};
@@ -55,7 +58,7 @@ use std::collections::BTreeMap;
 use super::{
     Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
+    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
 };
 use crate::error::{Error, Result};
 use beside::Side;
@@ -431,6 +434,23 @@ impl<T: Real> Device<T> for Cuda<T> {
 
     fn relax(&mut self, x: Slot, target: Slot, weights: Slot) {
         self.attempt(|cuda| elementary::relax(cuda, x, target, weights));
+    }
+
+    fn pack(&mut self, x: Slot, packed: Slot) {
+        self.attempt(|cuda| packed::pack(cuda, x, packed));
+    }
+
+    fn unpack(&mut self, packed: Slot, parts: usize, x: Slot) {
+        self.touch(x);
+        self.attempt(|cuda| packed::unpack(cuda, packed, parts, x));
+    }
+
+    fn pick(&mut self, picking: &Picking) {
+        self.attempt(|cuda| packed::pick(cuda, picking));
+    }
+
+    fn lay_out(&mut self, picked: Slot, keep: usize, parts: usize, x: Slot) {
+        self.attempt(|cuda| packed::lay_out(cuda, picked, keep, parts, x));
     }
 
     fn flow(&mut self, flow: &Flow, x: Triple, output: &FlowOutput) {

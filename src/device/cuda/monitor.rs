@@ -59,7 +59,7 @@ fn load(device: &Device<'_>) -> Option<Load> {
 }
 
 /// The address by which the management library knows a GPU: it numbers them in another order than CUDA.
-fn bus(ordinal: usize) -> Result<String> {
+pub(super) fn bus(ordinal: usize) -> Result<String> {
     use cudarc::driver::sys;
     open()?;
     let mut text = [0; 32];

@@ -31,6 +31,7 @@ pub const ALL: &[Source] = &[
     source!("weights.cu"),
     source!("loss.cu"),
     source!("optimiser.cu"),
+    source!("packed.cu"),
     source!("flow.cu"),
     source!("rates.cu"),
     source!("rows.cu"),
