@@ -21,19 +21,25 @@ mod hub;
 mod launch;
 mod meeting;
 mod nccl;
+mod order;
 mod others;
+mod pace;
 mod store;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod topology;
 
 pub use host::Host;
 pub use launch::{Place, place};
 pub use meeting::{Alone, Bytes, Lifeline, Meeting, Parcel};
 pub use nccl::Nccl;
+pub use order::in_order;
 pub use others::Others;
+pub use pace::{Pace, all_reduce_pace};
 pub use store::join;
 pub use threads::{run, run_one};
+pub use topology::{Placement, Spot, Topology, Way, heed_environment};
 
 use crate::device::{Device, Real, Slot};
 use crate::error::Result;

@@ -115,8 +115,9 @@ pub struct Opened<T: Real> {
     pub threads: usize,
     /// Results are equal bit for bit only with the same ones.
     pub instructions: String,
-    /// Whether it is a GPU.
+    /// Whether it is a GPU, and which.
     pub gpu: bool,
+    pub ordinal: Option<usize>,
     /// How busy the GPU is.
     pub monitor: Option<Monitor>,
 }
@@ -142,7 +143,7 @@ impl<T: Real> Opened<T> {
     fn cpu(threads: Option<usize>) -> Result<Self> {
         let cpu = Cpu::new(threads)?;
         let (threads, instructions) = (cpu.threads(), cpu.instructions().to_string());
-        Ok(Self { device: Box::new(cpu), threads, instructions, gpu: false, monitor: None })
+        Ok(Self { device: Box::new(cpu), threads, instructions, gpu: false, ordinal: None, monitor: None })
     }
 
     fn cuda(ordinal: usize, precision: Precision, threads: Option<usize>) -> Result<Self> {
@@ -156,7 +157,8 @@ impl<T: Real> Opened<T> {
                 .get(),
         };
         let monitor = Some(Monitor::new(ordinal));
-        Ok(Self { device: Box::new(cuda), threads, instructions, gpu: true, monitor })
+        let ordinal = Some(ordinal);
+        Ok(Self { device: Box::new(cuda), threads, instructions, gpu: true, ordinal, monitor })
     }
 }
 

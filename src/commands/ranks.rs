@@ -1,6 +1,6 @@
 //! `--ranks`, `--gpus`, and what started this process: who trains together.
 
-use crate::comm::{Communicator, Host, Meeting, Nccl, Place};
+use crate::comm::{self, Communicator, Host, Meeting, Nccl, Place, Spot, Topology};
 use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs};
 use crate::device::cuda;
 use crate::error::{Error, Result};
@@ -69,18 +69,32 @@ impl RankArgs {
         }
     }
 
-    /// What the rank of this device exchanges through.
+    /// What the rank of this device exchanges through: its place in a mesh of `[domain, channel]` and as many samples as there
+    /// are ranks for, on the fastest links. The first rank also gets some lines about that, where there are several GPUs.
     pub fn communicator(
         self,
         opened: &mut Opened<f32>,
-        meeting: Box<dyn Meeting>,
+        mut meeting: Box<dyn Meeting>,
+        [domain, channel]: [usize; 2],
         limit: Duration,
-    ) -> Result<Box<dyn Communicator<f32>>> {
+    ) -> Result<(Box<dyn Communicator<f32>>, Vec<String>)> {
+        let size = meeting.size();
         // One GPU needs no library for several, unless somebody asks to try it.
-        if opened.gpu && (meeting.size() > 1 || self.gpus.is_some()) {
-            return Ok(Box::new(Nccl::new(meeting, &mut *opened.device, limit)?));
+        if !opened.gpu || (size == 1 && self.gpus.is_none()) {
+            return Ok((Box::new(Host::new(meeting)), Vec::new()));
         }
-        Ok(Box::new(Host::new(meeting)))
+        let mut lines = Vec::new();
+        // What cannot be placed is refused later, by who divides the work.
+        if size > 1 && size.is_multiple_of(domain * channel) {
+            let topology = Topology::gather(&mut *meeting, &Spot::here(opened.ordinal))?;
+            let placement = topology.placement([size / domain / channel, domain, channel]);
+            if meeting.rank() == 0 {
+                lines = topology.describe();
+                lines.push(placement.describe());
+            }
+            meeting = comm::in_order(meeting, &placement.order);
+        }
+        Ok((Box::new(Nccl::new(meeting, &mut *opened.device, limit)?), lines))
     }
 }
 

@@ -1,10 +1,10 @@
 //! `wxsim bench comm`: how fast ranks add up what they have.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::comm::{self, Communicator, Meeting, Place, Reduce};
+use crate::comm::{self, Meeting, Place};
 use crate::commands::devices::{Opened, PreciseDeviceArgs};
 use crate::commands::output::print_line;
 use crate::commands::ranks::RankArgs;
@@ -43,6 +43,7 @@ struct Row<'a> {
 const SIZES: [usize; 5] = [4, 64, 1 << 10, 16 << 10, 64 << 10];
 
 pub fn run(args: &Args) -> Result<()> {
+    comm::heed_environment();
     let limit = ParallelConfig::default().limit()?;
     match comm::place()? {
         None => {
@@ -67,7 +68,9 @@ impl Args {
 
     /// What one rank does; the first one prints.
     fn measure(&self, mut opened: Opened<f32>, meeting: Box<dyn Meeting>, limit: Duration) -> Result<()> {
-        let mut communicator = self.ranks.communicator(&mut opened, meeting, limit)?;
+        let (mut communicator, placed) = self.ranks.communicator(&mut opened, meeting, [1, 1], limit)?;
+        // Beside the figures, for people.
+        placed.iter().for_each(|line| eprintln!("{line}"));
         let device: &mut dyn Device<f32> = &mut *opened.device;
         let mut plan = ArenaPlan::default();
         let most = SIZES.iter().max().map_or(0, |kibibytes| numbers(*kibibytes));
@@ -76,34 +79,14 @@ impl Args {
         let name = device.describe();
         for kibibytes in SIZES {
             let slot = whole.part(0, numbers(kibibytes));
-            let add_up = |communicator: &mut dyn Communicator<f32>, device: &mut dyn Device<f32>| {
-                communicator.depend();
-                communicator.all_reduce(device, slot, Reduce::Sum);
-                device.finish()
-            };
-            for _ in 0..2 {
-                add_up(&mut *communicator, device)?;
-            }
-            communicator.barrier()?;
-            let start = Instant::now();
-            for _ in 0..self.repeats {
-                add_up(&mut *communicator, device)?;
-            }
-            let seconds = start.elapsed().as_secs_f64() / f64::from(self.repeats);
-            let size = communicator.size();
-            // In the place of this rank among those of all.
-            let mut all = vec![0.0; size];
-            all[communicator.rank()] = seconds;
-            communicator.total(&mut all)?;
+            let pace = comm::all_reduce_pace(&mut *communicator, device, slot, usize::from(self.repeats))?;
             if communicator.rank() == 0 {
-                let seconds = all.into_iter().fold(0.0, f64::max);
-                let passed = 2.0 * (size - 1) as f64 / size as f64 * (kibibytes << 10) as f64;
                 self.print(&Row {
-                    ranks: size,
+                    ranks: communicator.size(),
                     device: &name,
                     kibibytes,
-                    milliseconds: 1e3 * seconds,
-                    gigabytes_per_second: passed / seconds / 1e9,
+                    milliseconds: 1e3 * pace.seconds,
+                    gigabytes_per_second: pace.rate / 1e9,
                 })?;
             }
         }
