@@ -7,8 +7,8 @@ use crate::commands::devices::Precision;
 use crate::config::model::Channels;
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result};
-use crate::plan::{Card, Links, Meter, Prediction, Update, predict};
-use crate::preprocess::{Catalogue, Inputs, Share};
+use crate::plan::{Card, Links, Meter, Prediction, Update, Wiretap, predict};
+use crate::preprocess::{Catalogue, Inputs};
 use crate::train::{TrainPlan, outline};
 
 /// Predict memory, traffic and time of a training on NVIDIA H200 GPUs that share each batch.
@@ -101,19 +101,13 @@ pub fn run(args: &Args) -> Result<()> {
     let parallel = config.parallel.plan()?;
     let update = |ranks: usize, samples: usize| -> Result<Update> {
         let plan = TrainPlan { batch: samples, ..plan.clone() };
-        let share = Share { number: 0, of: ranks };
         let mut meter = Meter::new(card);
         let clock = meter.clock();
-        let mut stretches = Vec::new();
-        let mut complete = |_: &mut dyn crate::device::Device<f32>, stretch: crate::device::Slot| {
-            stretches.push((clock.seconds(), 4.0 * stretch.len() as f64));
-        };
-        let bytes = outline(&plan, parallel, &architecture, layout, share, &mut meter, &mut complete)?;
+        let mut wiretap = Wiretap::new(ranks, clock.clone());
+        let overheard = wiretap.overheard();
+        let bytes = outline(&plan, parallel, &architecture, layout, &mut wiretap, &mut meter)?;
         let memory = bytes as f64 + card.overhead;
-        // Weights that others have updated come back.
-        let gathered =
-            if parallel.shares_moments { stretches.iter().map(|&(_, bytes)| bytes).sum() } else { 0.0 };
-        Ok(Update { seconds: clock.seconds(), stretches, gathered, memory })
+        Ok(Update { seconds: clock.seconds(), events: overheard.events(), memory })
     };
     let alone = update(1, plan.batch)?.seconds / plan.batch as f64;
     if !args.json {

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::comm::{self, Meeting, Place};
+use crate::comm::{self, Communicator, Meeting, Pace, Place};
 use crate::commands::devices::{Opened, PreciseDeviceArgs, Precision};
 use crate::commands::ranks::RankArgs;
 use crate::commands::training_log::{OtherRank, TrainingLog};
 use crate::config::model::Channels;
 use crate::config::{Config, ForecastConfig, Overrides};
+use crate::device::ArenaPlan;
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Card, latest_complete};
 use crate::io::run_dir::RunDir;
@@ -66,6 +67,7 @@ fn one() -> usize {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    comm::heed_environment();
     let config = Config::load(&args.config, &args.overrides)?;
     let limit = config.parallel.limit()?;
     match comm::place()? {
@@ -167,7 +169,15 @@ fn run_among(
     let interrupt = Interrupt::on_signals()?;
     let work = |mut opened: Opened<f32>, meeting: Box<dyn Meeting>| {
         let rank = meeting.rank();
-        let mut communicator = args.ranks.communicator(&mut opened, meeting, limit)?;
+        let mesh = [1, 1];
+        let (mut communicator, placed) = args.ranks.communicator(&mut opened, meeting, mesh, limit)?;
+        if communicator.size() > 1 && opened.gpu {
+            let pace = pace(&mut opened, &mut *communicator)?;
+            placed.iter().for_each(|line| eprintln!("{line}"));
+            if rank == 0 {
+                eprintln!("gradients are added up at {:.1} GB/s", pace.rate / 1e9);
+            }
+        }
         let resume = args.resume_command(&folder);
         let mut watcher: Box<dyn Watcher> = if rank == 0 {
             Box::new(TrainingLog::new(resume, opened.monitor.take()))
@@ -186,6 +196,14 @@ fn run_among(
         tell(&outcome, &folder);
     }
     Ok(())
+}
+
+/// How fast the GPUs of all ranks add up 64 MiB.
+fn pace(opened: &mut Opened<f32>, communicator: &mut dyn Communicator<f32>) -> Result<Pace> {
+    let mut plan = ArenaPlan::default();
+    let slot = plan.slot(16 << 20);
+    opened.device.allocate(&plan)?;
+    comm::all_reduce_pace(communicator, &mut *opened.device, slot, 5)
 }
 
 impl Args {

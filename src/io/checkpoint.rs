@@ -1,6 +1,7 @@
 //! Checkpoints: a folder `step-N` with `tensors.safetensors`, `state.json` and, when both are safely on the disk, `DONE`.
+//! Several writers share the tensors among themselves, in files `tensors-1-of-8.safetensors` and so on.
 //!
-//! `DONE` is written last and holds the size and SHA-256 of the other two. A folder without it was interrupted and is
+//! `DONE` is written last and holds the size and SHA-256 of all others. A folder without it was interrupted and is
 //! ignored; a folder whose files do not agree with it is damaged and refused.
 
 use std::borrow::Cow;
@@ -77,40 +78,69 @@ pub struct Latest {
     pub remarks: Vec<String>,
 }
 
-const TENSORS: &str = "tensors.safetensors";
+/// Files of tensors begin and end so.
+const TENSORS: &str = "tensors";
+const SAFE: &str = ".safetensors";
 const STATE: &str = "state.json";
 const DONE: &str = "DONE";
 
 /// Size and hash of a file.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Seal {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Seal {
     bytes: u64,
     sha256: String,
 }
 
+/// The files of a checkpoint that were written.
+pub type Seals = BTreeMap<String, Seal>;
+
 /// Writes the checkpoint folder `path`: whole, or without `DONE`. A folder of that name is replaced.
 pub fn save(path: &Path, tensors: &Tensors, state_json: &str) -> Result<()> {
-    let cannot = || format!("cannot write the checkpoint {}", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let partial = partial_name(path)?;
-    remove(&partial).context(cannot)?;
-    std::fs::create_dir_all(&partial).context(cannot)?;
+    begin(path)?;
+    let seals = write_part(path, (0, 1), tensors)?;
+    finish(path, seals, state_json)
+}
 
+fn cannot_write(path: &Path) -> impl Fn() -> String + '_ {
+    move || format!("cannot write the checkpoint {}", path.display())
+}
+
+/// Begins a checkpoint that several write together: one of them does this, before the others begin.
+pub fn begin(path: &Path) -> Result<()> {
+    let partial = partial_name(path)?;
+    remove(&partial).and_then(|()| std::fs::create_dir_all(&partial)).context(cannot_write(path))
+}
+
+/// Writes the tensors of one of several writers, all of other names, to a checkpoint that was [begun](begin); one without
+/// tensors writes nothing.
+pub fn write_part(path: &Path, (writer, of): (usize, usize), tensors: &Tensors) -> Result<Seals> {
+    let cannot = cannot_write(path);
+    if tensors.is_empty() {
+        return Ok(Seals::new());
+    }
+    let name = match of {
+        1 => format!("{TENSORS}{SAFE}"),
+        _ => format!("{TENSORS}-{}-of-{of}{SAFE}", writer + 1),
+    };
     let bytes = safetensors::serialize(tensors, None)
         .map_err(|error| Error::run(cannot()).caused_by(error.to_string()))?;
-    let files = [(TENSORS, bytes.as_slice()), (STATE, state_json.as_bytes())];
-    for (name, bytes) in files {
-        write_whole(&partial.join(name), |file| file.write_all(bytes).context(cannot))?;
-    }
-    // Losing a half-removed old folder costs nothing: without DONE it does not count.
-    remove(&path.join(DONE)).context(cannot)?;
-    remove(path).context(cannot)?;
-    std::fs::rename(&partial, path).context(cannot)?;
-    sync_folder(folder)?;
+    write_whole(&partial_name(path)?.join(&name), |file| file.write_all(&bytes).context(&cannot))?;
+    Ok([(name, Seal::of(&bytes))].into())
+}
 
-    let seals: BTreeMap<&str, Seal> = files.iter().map(|(name, bytes)| (*name, Seal::of(bytes))).collect();
+/// Ends a checkpoint, when all have written their parts: `seals` are those of all. One of them does this.
+pub fn finish(path: &Path, mut seals: Seals, state_json: &str) -> Result<()> {
+    let cannot = cannot_write(path);
+    let partial = partial_name(path)?;
+    write_whole(&partial.join(STATE), |file| file.write_all(state_json.as_bytes()).context(&cannot))?;
+    seals.insert(STATE.to_owned(), Seal::of(state_json.as_bytes()));
+    // Losing a half-removed old folder costs nothing: without DONE it does not count.
+    remove(&path.join(DONE)).context(&cannot)?;
+    remove(path).context(&cannot)?;
+    std::fs::rename(&partial, path).context(&cannot)?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))?;
     let done = serde_json::to_vec_pretty(&seals).map_err(|error| Error::run(cannot()).caused_by(error))?;
-    write_whole(&path.join(DONE), |file| file.write_all(&done).context(cannot))
+    write_whole(&path.join(DONE), |file| file.write_all(&done).context(&cannot))
 }
 
 /// Reads the checkpoint folder `path`, refusing one that is unfinished or damaged.
@@ -127,7 +157,7 @@ pub fn load(path: &Path) -> Result<Checkpoint> {
             .hint("choose another one of the same run, or copy it again from where it came")
     };
     let done = std::fs::read(path.join(DONE)).context(|| format!("cannot read {}", path.display()))?;
-    let seals: BTreeMap<String, Seal> =
+    let seals: Seals =
         serde_json::from_slice(&done).map_err(|error| damaged(format!("DONE does not read: {error}")))?;
     let sealed = |name: &str| -> Result<Vec<u8>> {
         let bytes = std::fs::read(path.join(name)).map_err(|error| damaged(format!("{name}: {error}")))?;
@@ -141,12 +171,14 @@ pub fn load(path: &Path) -> Result<Checkpoint> {
         }
         Ok(bytes)
     };
-    let bytes = sealed(TENSORS)?;
-    let views = SafeTensors::deserialize(&bytes).map_err(|error| damaged(error.to_string()))?;
-    let tensors = views
-        .iter()
-        .map(|(name, view)| Ok((name.to_owned(), tensor(&view).map_err(&damaged)?)))
-        .collect::<Result<Tensors>>()?;
+    let mut tensors = Tensors::new();
+    for name in seals.keys().filter(|name| name.starts_with(TENSORS) && name.ends_with(SAFE)) {
+        let bytes = sealed(name)?;
+        let views = SafeTensors::deserialize(&bytes).map_err(|error| damaged(format!("{name}: {error}")))?;
+        for (name, view) in views.iter() {
+            tensors.insert(name.to_owned(), tensor(&view).map_err(&damaged)?);
+        }
+    }
     let state_json =
         String::from_utf8(sealed(STATE)?).map_err(|_| damaged(format!("{STATE} is not UTF-8")))?;
     Ok(Checkpoint { path: path.to_owned(), tensors, state_json })
@@ -354,6 +386,8 @@ fn remove(path: &Path) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
+    const WHOLE: &str = "tensors.safetensors";
+
     fn tensors(seed: f32) -> Tensors {
         BTreeMap::from([
             ("a".to_owned(), Tensor::f32(vec![2, 3], (0..6).map(|i| i as f32 + seed).collect())),
@@ -382,9 +416,9 @@ mod tests {
         save(&whole.path().join("step-9"), &tensors(0.0), "{}").unwrap();
         for (name, files) in [
             (".step-9.part", &[][..]),
-            (".step-9.part", &[TENSORS]),
-            (".step-9.part", &[TENSORS, STATE]),
-            ("step-9", &[TENSORS, STATE]),
+            (".step-9.part", &[WHOLE]),
+            (".step-9.part", &[WHOLE, STATE]),
+            ("step-9", &[WHOLE, STATE]),
             ("step-9", &[STATE]),
         ] {
             let folder = tempfile::tempdir().unwrap();
@@ -410,7 +444,7 @@ mod tests {
         let (old, new) = (folder.path().join("step-5"), folder.path().join("step-10"));
         save(&old, &tensors(5.0), "{}").unwrap();
         save(&new, &tensors(10.0), "{\"a\":1}").unwrap();
-        for name in [TENSORS, STATE, DONE] {
+        for name in [WHOLE, STATE, DONE] {
             let bytes = std::fs::read(new.join(name)).unwrap();
             for position in (0..bytes.len()).step_by(7) {
                 let mut bad = bytes.clone();
@@ -426,7 +460,7 @@ mod tests {
             std::fs::write(new.join(name), &bytes).unwrap();
         }
         assert!(load(&new).is_ok());
-        std::fs::write(new.join(TENSORS), b"short").unwrap();
+        std::fs::write(new.join(WHOLE), b"short").unwrap();
         std::fs::write(old.join(STATE), b"short").unwrap();
         let error = latest_complete(folder.path()).unwrap_err();
         assert!(error.to_string().contains("step-10 is damaged"), "{error}");
@@ -441,5 +475,32 @@ mod tests {
         prune(folder.path(), 2, &[2]).unwrap();
         let left: Vec<u64> = steps(folder.path()).unwrap().into_iter().map(|(step, _)| step).collect();
         assert_eq!(left, [2, 30, 100]);
+    }
+
+    #[test]
+    fn writers_share_the_tensors_and_a_lost_part_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("step-5"), folder.path().join("step-6"));
+        save(&old, &tensors(5.0), "{}").unwrap();
+        let all = tensors(6.0);
+        let part = |names: &[&str]| -> Tensors {
+            names.iter().map(|&name| (name.to_owned(), all[name].clone())).collect()
+        };
+        begin(&new).unwrap();
+        let mut seals = Seals::new();
+        // The third of them has nothing to write.
+        for (writer, names) in [&["b", "c"][..], &["a", "d"], &[]].into_iter().enumerate() {
+            // Whoever is killed in between leaves the checkpoint before.
+            assert_eq!(latest_complete(folder.path()).unwrap().checkpoint.unwrap().path, old);
+            seals.extend(write_part(&new, (writer, 3), &part(names)).unwrap());
+        }
+        assert_eq!(seals.keys().collect::<Vec<_>>(), ["tensors-1-of-3.safetensors", "tensors-2-of-3.safetensors"]);
+        finish(&new, seals, "{}").unwrap();
+        assert_eq!(load(&new).unwrap().tensors, all);
+
+        std::fs::remove_file(new.join("tensors-2-of-3.safetensors")).unwrap();
+        let error = load(&new).unwrap_err();
+        assert!(error.to_string().contains("tensors-2-of-3.safetensors"), "{error}");
+        assert_eq!(latest_complete(folder.path()).unwrap().checkpoint.unwrap().path, old);
     }
 }

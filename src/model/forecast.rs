@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::keeping::{Keeper, Loan, Nobody};
 use super::network::{Layer, Network, Purpose};
 use crate::device::{Above, Device, Real, Slot, Write};
 
@@ -21,11 +22,18 @@ impl<T: Real> Network<T> {
     /// Forgets what was before, passes over all frames but the last, and makes the last the state in
     /// [`predictions`](super::Slots::predictions).
     pub fn warm_up(&self, device: &mut dyn Device<T>) {
-        assert!(self.purpose == Purpose::Forecast, "this network was planned to train only");
-        device.repeat(self.sequence("warm-up", 0), &mut |device| self.pass_over_analyses(device));
+        self.warm_up_with(device, &mut Nobody);
     }
 
-    fn pass_over_analyses(&self, device: &mut dyn Device<T>) {
+    /// As [`warm_up`](Self::warm_up), with weights that somebody else keeps.
+    pub fn warm_up_with(&self, device: &mut dyn Device<T>, keeper: &mut dyn Keeper<T>) {
+        assert!(self.purpose == Purpose::Forecast, "this network was planned to train only");
+        device.repeat(self.sequence("warm-up", 0), &mut |device| {
+            self.pass_over_analyses(device, &mut Loan::of(keeper));
+        });
+    }
+
+    fn pass_over_analyses(&self, device: &mut dyn Device<T>, loan: &mut Loan<'_, T>) {
         let passed = self.architecture.input_frames - 1;
         if passed > 0 {
             let analyses = self.state_of(self.slots.frames, 0, passed);
@@ -37,6 +45,7 @@ impl<T: Real> Network<T> {
                 device.zero(self.cell_state(l, 0));
                 continue;
             }
+            self.blocks.need(device, loan, l);
             self.project(device, l, 0, passed, Write::Overwrite);
             for t in 0..passed {
                 if t > 0 {
@@ -50,25 +59,42 @@ impl<T: Real> Network<T> {
 
     /// Advances the state in [`predictions`](super::Slots::predictions) by one step.
     pub fn step(&self, device: &mut dyn Device<T>) {
-        assert!(self.purpose == Purpose::Forecast, "this network was planned to train only");
-        device.repeat(self.sequence("step", 0), &mut |device| self.advance_state(device));
+        self.step_with(device, &mut Nobody);
     }
 
-    fn advance_state(&self, device: &mut dyn Device<T>) {
+    /// As [`step`](Self::step), with weights that somebody else keeps.
+    pub fn step_with(&self, device: &mut dyn Device<T>, keeper: &mut dyn Keeper<T>) {
+        assert!(self.purpose == Purpose::Forecast, "this network was planned to train only");
+        device.repeat(self.sequence("step", 0), &mut |device| {
+            self.advance_state(device, &mut Loan::of(keeper));
+        });
+    }
+
+    fn advance_state(&self, device: &mut dyn Device<T>, loan: &mut Loan<'_, T>) {
         let now = self.now();
         let fed = self.scratch.fed.at(0);
         device.copy(self.slots.predictions, fed);
-        for l in 0..self.layers.len() {
+        // Where all weights are there, what needs only the step before begins at once in all layers.
+        let borrows = self.blocks.keeping().borrows();
+        let begin = |device: &mut dyn Device<T>, l| {
             device.aside(l, &mut |device| self.recur(device, l, now, now, Write::Overwrite));
+        };
+        if !borrows {
+            (0..self.layers.len()).for_each(|l| begin(device, l));
         }
         self.feed(device, now, 1, fed, self.step_forcings());
         for l in 0..self.layers.len() {
+            self.blocks.need(device, loan, l);
+            if borrows {
+                begin(device, l);
+            }
             device.join(l);
             self.project(device, l, now, 1, Write::Add);
             let top = l + 1 == self.layers.len();
             let above = top.then(|| Above { slot: self.head.x.at(0), halo: 0, factors: None });
             self.finish(device, l, now, Some(self.cell_state(l, now)), above);
         }
+        self.blocks.need(device, loan, self.layers.len());
         self.predict(device, 0, fed);
     }
 

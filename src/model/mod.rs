@@ -16,6 +16,7 @@
 mod architecture;
 mod bands;
 mod forecast;
+mod keeping;
 mod network;
 mod parameters;
 mod random;
@@ -23,5 +24,6 @@ mod training;
 
 pub use architecture::{Architecture, GATES, Geometry, UNIT_BLOCK, gate_channel};
 pub use forecast::Memory;
+pub use keeping::{Keeper, Keeping, piece};
 pub use network::{LAYER_NORM_EPSILON, Network, Purpose, Slots};
 pub use parameters::Parameter;

@@ -4,6 +4,7 @@
 //! prediction or the truth) and the forcings of its end `t + 1`. Steps `input_frames - 1` and later give a prediction.
 
 use super::architecture::{Architecture, GATES, Geometry};
+use super::keeping::{Blocks, Keeping};
 use super::parameters::{self, Parameter, Weights};
 use super::random::Stream;
 use crate::device::{
@@ -62,8 +63,7 @@ pub struct Network<T: Real> {
     pub(super) lead_steps: usize,
     pub(super) purpose: Purpose,
     pub(super) parameters: Vec<Parameter>,
-    /// All parameters, all their gradients.
-    pub(super) whole: [Slot; 2],
+    pub(super) blocks: Blocks,
     pub(super) weights: Weights,
     pub(super) gradients: Weights,
     pub(super) slots: Slots,
@@ -154,6 +154,20 @@ impl<T: Real> Network<T> {
         lead_steps: usize,
         purpose: Purpose,
     ) -> Result<Self> {
+        Self::plan_keeping(arena, architecture, geometry, batch, lead_steps, purpose, (Keeping::Whole, None))
+    }
+
+    /// As [`plan`](Self::plan), for a network that has only some of its learned arrays at a time; what it borrows may be put
+    /// where another one reads it, which then is not used at the same time.
+    pub fn plan_keeping(
+        arena: &mut ArenaPlan,
+        architecture: &Architecture,
+        geometry: &Geometry,
+        batch: usize,
+        lead_steps: usize,
+        purpose: Purpose,
+        (keeping, beside): (Keeping, Option<&Self>),
+    ) -> Result<Self> {
         architecture.validate_on(geometry)?;
         if batch == 0 || lead_steps == 0 {
             return Err(Error::input(format!(
@@ -172,7 +186,8 @@ impl<T: Real> Network<T> {
         };
         // Gates that are computed again have one place after those of the analyses.
         let kept = if purpose == Purpose::Recompute { steps.min(frames + 1) } else { steps };
-        let (parameters, whole) = parameters::plan(arena, architecture, training);
+        let lender = beside.map(|network| &network.blocks);
+        let (parameters, blocks) = parameters::plan(arena, architecture, training, keeping, lender);
         let weights = Weights::find(architecture, &parameters, |p| p.slot);
         let gradients = Weights::find(architecture, &parameters, |p| p.gradient);
 
@@ -276,7 +291,7 @@ impl<T: Real> Network<T> {
             lead_steps,
             purpose,
             parameters,
-            whole,
+            blocks,
             weights,
             gradients,
             slots,
@@ -313,15 +328,28 @@ impl<T: Real> Network<T> {
         &self.parameters
     }
 
-    /// All parameters in one slot, with zeros between them. Networks of one architecture have the same layout here, so
-    /// that weights are handed on, averaged and kept by whole slots.
+    /// All parameters in one slot, block after block, with zeros between them. Networks of one architecture have the same
+    /// layout here, so that weights are handed on, averaged and kept by whole slots. Of no use where weights are
+    /// borrowed.
     pub fn weights(&self) -> Slot {
-        self.whole[0]
+        self.blocks.weights
     }
 
-    /// The gradients of all parameters, laid out as [`weights`](Self::weights); empty in a network that only forecasts.
+    /// The gradients of all parameters, laid out as [`weights`](Self::weights); empty in a network that only forecasts. Where
+    /// gradients are taken away, only those that every step adds to. To be zeroed before the first backward pass of an
+    /// update.
     pub fn gradients(&self) -> Slot {
-        self.whole[1]
+        self.blocks.gradients
+    }
+
+    /// Room as long as a block that nobody uses between an update and the next backward pass.
+    pub fn room_between_updates(&self, block: usize) -> Slot {
+        self.blocks.room_between_updates(block)
+    }
+
+    /// Numbers of each block.
+    pub fn blocks(&self) -> &[usize] {
+        self.blocks.lengths()
     }
 
     /// Bytes are zero after allocation; this sets what must start otherwise: no dropout, a tendency scale of 1.
@@ -330,11 +358,16 @@ impl<T: Real> Network<T> {
         self.without_dropout(device);
     }
 
+    /// Calls `with` for each parameter with its start values, in the order of the device.
+    pub fn each_start(&self, seed: u64, with: &mut dyn FnMut(&Parameter, Vec<T>)) {
+        for (stream, parameter) in self.parameters.iter().enumerate() {
+            with(parameter, parameter.to_device(&parameter.start_values::<T>(seed, stream as u64)));
+        }
+    }
+
     /// Start values for all parameters. The untrained forecast is nearly persistence when the head is residual.
     pub fn initialise(&self, device: &mut dyn Device<T>, seed: u64) {
-        for (stream, parameter) in self.parameters.iter().enumerate() {
-            parameter.write(device, parameter.slot, &parameter.start_values::<T>(seed, stream as u64));
-        }
+        self.each_start(seed, &mut |parameter, values| device.upload(parameter.slot, &values));
     }
 
     /// Silences another random choice of units for each sample, the same at all points and steps (Gal and Ghahramani

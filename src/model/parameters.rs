@@ -1,6 +1,7 @@
 //! The learned arrays: their names, their order in checkpoints and on the device, and their start values.
 
 use super::architecture::{Architecture, GATES, gate_channel};
+use super::keeping::{Blocks, Keeping};
 use super::random::Stream;
 use crate::device::{ArenaPlan, Device, Real, Slot};
 
@@ -11,9 +12,13 @@ pub struct Parameter {
     pub name: String,
     /// In a checkpoint; gates in the order i, f, g, o; kernels `[4, hidden, in, k_lat, k_lon]`, k_lat northward.
     pub shape: Vec<usize>,
-    /// Part of the network's `weights`.
+    /// Which of the network's blocks it belongs to, and where in the block it begins.
+    pub block: usize,
+    pub start: usize,
+    /// Where it is read: part of the network's `weights` where it has them all.
     pub slot: Slot,
-    /// Part of the network's `gradients`; empty in a network that only forecasts.
+    /// Where its gradient is added up, part of the network's `gradients` where it has them all; empty in a network that only
+    /// forecasts.
     pub gradient: Slot,
     /// Whether weight decay applies: to kernels, not to biases, gains and peepholes.
     pub decay: bool,
@@ -100,29 +105,39 @@ fn list(architecture: &Architecture) -> Vec<(String, Vec<usize>, Kind)> {
     list
 }
 
-/// Plans all parameters as parts of one slot, and their gradients likewise (or as empty slots).
+/// Plans all parameters as parts of blocks, and their gradients likewise (or as empty slots).
 pub(super) fn plan(
     arena: &mut ArenaPlan,
     architecture: &Architecture,
     gradients: bool,
-) -> (Vec<Parameter>, [Slot; 2]) {
+    keeping: Keeping,
+    lender: Option<&Blocks>,
+) -> (Vec<Parameter>, Blocks) {
     let list = list(architecture);
     let len = |shape: &[usize]| shape.iter().product::<usize>();
-    let total = list.iter().map(|(_, shape, _)| len(shape).next_multiple_of(ALIGNMENT)).sum();
-    let whole = [arena.slot(total), arena.slot(if gradients { total } else { 0 })];
-    let mut start = 0;
-    let parameters = list
-        .into_iter()
-        .map(|(name, shape, kind)| {
-            let len = len(&shape);
-            let slot = whole[0].part(start, len);
-            let gradient = if gradients { whole[1].part(start, len) } else { whole[1] };
-            start += len.next_multiple_of(ALIGNMENT);
-            let decay = matches!(kind, Kind::GateKernel { .. } | Kind::HeadKernel { .. });
-            Parameter { name, shape, slot, gradient, decay, kind }
-        })
-        .collect();
-    (parameters, whole)
+    let is_kernel = |kind: &Kind| matches!(kind, Kind::GateKernel { .. } | Kind::HeadKernel { .. });
+    // One for each layer, and one for the head; kernels come first in each.
+    let head = architecture.hidden.len();
+    let block_of = |name: &str| {
+        let layer = name.strip_prefix("layers.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        layer.unwrap_or(head)
+    };
+    let (mut lengths, mut tails, mut places) = (vec![0; head + 1], vec![0; head + 1], Vec::new());
+    for (name, shape, kind) in &list {
+        let (block, room) = (block_of(name), len(shape).next_multiple_of(ALIGNMENT));
+        places.push((block, lengths[block]));
+        lengths[block] += room;
+        tails[block] += if is_kernel(kind) { 0 } else { room };
+    }
+    let blocks = Blocks::plan(arena, keeping, lengths, &tails, gradients, lender.and_then(Blocks::shelves));
+    let parameter = |((name, shape, kind), (block, start)): ((String, Vec<usize>, Kind), (usize, usize))| {
+        let len = len(&shape);
+        let slot = blocks.weights_at(block, start, len);
+        let gradient = blocks.gradients_at(block, start, len);
+        let decay = is_kernel(&kind);
+        Parameter { name, shape, block, start, slot, gradient, decay, kind }
+    };
+    (list.into_iter().zip(places).map(parameter).collect(), blocks)
 }
 
 impl Weights {
@@ -265,8 +280,9 @@ mod tests {
             input_frames: 2,
             dropout: 0.0,
         };
-        let (parameters, [weights, gradients]) = plan(&mut ArenaPlan::default(), &architecture, true);
-        assert_eq!(weights.len(), gradients.len());
+        let (parameters, blocks) =
+            plan(&mut ArenaPlan::default(), &architecture, true, Keeping::Whole, None);
+        assert_eq!(blocks.weights.len(), blocks.gradients.len());
         for parameter in &parameters {
             let values: Vec<usize> = (0..parameter.len()).collect();
             assert_eq!(parameter.to_checkpoint(&parameter.to_device(&values)), values, "{}", parameter.name);

@@ -3,21 +3,31 @@
 //! What can be taken out of the recurrence is: `Wx * x` of all analyses is one convolution per layer, and so are its
 //! data gradient and, over all steps, every weight gradient. Only `Wh * h` and its data gradient go step by step.
 
+use super::keeping::{Keeper, Keeping, Listener, Loan, Nobody};
 use super::network::{Layer, Network};
 use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot, Write};
 
 impl<T: Real> Network<T> {
     /// Makes the first `leads` predictions from frames, statics, forcings and the sampling shares.
     pub fn forward(&self, device: &mut dyn Device<T>, leads: usize) {
-        let steps = self.check(leads);
-        device.repeat(self.sequence("forward", leads), &mut |device| self.forward_over(device, steps));
+        self.forward_with(device, leads, &mut Nobody);
     }
 
-    fn forward_over(&self, device: &mut dyn Device<T>, steps: usize) {
+    /// As [`forward`](Self::forward), with weights that somebody else keeps.
+    pub fn forward_with(&self, device: &mut dyn Device<T>, leads: usize, keeper: &mut dyn Keeper<T>) {
+        let steps = self.check(leads);
+        device.repeat(self.sequence("forward", leads), &mut |device| {
+            self.forward_over(device, steps, &mut Loan::of(keeper));
+        });
+    }
+
+    fn forward_over(&self, device: &mut dyn Device<T>, steps: usize, loan: &mut Loan<'_, T>) {
+        let head = self.layers.len();
         let frames = self.architecture.input_frames;
         let analyses = self.state_of(self.slots.frames, 0, frames);
         self.feed(device, 0, frames, analyses, self.forcings_of(0, frames));
         for l in 0..self.layers.len() {
+            self.blocks.need(device, loan, l);
             self.project(device, l, 0, frames, Write::Overwrite);
             for t in 0..frames {
                 if t > 0 {
@@ -30,6 +40,7 @@ impl<T: Real> Network<T> {
                 device.halo_fill(&next.x_warm_map, next.x.span(0, frames));
             }
         }
+        self.blocks.need(device, loan, head);
         self.predict(device, 0, self.state_of(self.slots.frames, frames - 1, 1));
         for t in frames..steps {
             let fed = self.scratch.fed.at(t - frames);
@@ -39,6 +50,7 @@ impl<T: Real> Network<T> {
             self.feed(device, t, 1, fed, self.forcings_of(t, 1));
             for l in 0..self.layers.len() {
                 device.join(l);
+                self.blocks.need(device, loan, l);
                 self.project(device, l, t, 1, Write::Add);
                 self.advance(device, l, t);
                 self.look_ahead(device, l, t + 1, steps);
@@ -56,7 +68,7 @@ impl<T: Real> Network<T> {
     pub fn backward(&self, device: &mut dyn Device<T>, leads: usize) {
         let steps = self.check(leads);
         device.repeat(self.sequence("backward", leads), &mut |device| {
-            self.backward_over(device, steps, leads, &mut |_, _| {});
+            self.backward_over(device, steps, leads, &mut Loan::of(&mut Nobody));
         });
     }
 
@@ -68,9 +80,15 @@ impl<T: Real> Network<T> {
         leads: usize,
         complete: &mut dyn FnMut(&mut dyn Device<T>, Slot),
     ) {
+        self.backward_with(device, leads, &mut Listener(complete));
+    }
+
+    /// As [`backward`](Self::backward), with weights that somebody else keeps, who is handed the gradients of each block as
+    /// soon as they are made, while the rest goes on.
+    pub fn backward_with(&self, device: &mut dyn Device<T>, leads: usize, keeper: &mut dyn Keeper<T>) {
         let steps = self.check(leads);
         device.repeat(self.sequence("backward by stretches", leads), &mut |device| {
-            self.backward_over(device, steps, leads, complete);
+            self.backward_over(device, steps, leads, &mut Loan::of(keeper));
         });
     }
 
@@ -79,18 +97,24 @@ impl<T: Real> Network<T> {
         device: &mut dyn Device<T>,
         steps: usize,
         leads: usize,
-        complete: &mut dyn FnMut(&mut dyn Device<T>, Slot),
+        loan: &mut Loan<'_, T>,
     ) {
         let frames = self.architecture.input_frames;
         for layer in &self.layers {
             device.zero(layer.dc);
         }
+        let head = self.layers.len();
+        self.blocks.need(device, loan, head);
         for t in (frames..steps).rev() {
             self.predict_backward(device, t);
             for l in (0..self.layers.len()).rev() {
+                self.blocks.need(device, loan, l);
                 self.retreat(device, l, t, steps, 0);
                 if self.recomputes(t) {
-                    device.aside(l, &mut |device| self.weights_backward(device, l, t, 1));
+                    device.aside(self.lane_of_gradients(l), &mut |device| {
+                        let add = |device: &mut dyn Device<T>| self.weights_backward(device, l, t, 1);
+                        self.blocks.hand_on(device, loan, l, false, add);
+                    });
                 }
                 self.project_backward(device, l, t, 1);
             }
@@ -98,34 +122,29 @@ impl<T: Real> Network<T> {
         }
         self.predict_backward(device, frames - 1);
         // Nothing waits for the gradients of weights.
-        let lane_of_head = self.layers.len();
-        device.aside(lane_of_head, &mut |device| {
-            self.head_backward(device, leads);
-            complete(device, self.stretch(lane_of_head));
+        device.aside(head, &mut |device| {
+            self.blocks.hand_on(device, loan, head, true, |device| self.head_backward(device, leads));
         });
         for l in (0..self.layers.len()).rev() {
+            self.blocks.need(device, loan, l);
             for t in (0..frames).rev() {
                 self.retreat(device, l, t, steps, t);
             }
             let kept = if self.recomputes(steps - 1) { frames } else { steps };
-            device.aside(l, &mut |device| {
-                self.weights_backward(device, l, 0, kept);
-                complete(device, self.stretch(l));
+            device.aside(self.lane_of_gradients(l), &mut |device| {
+                let add = |device: &mut dyn Device<T>| self.weights_backward(device, l, 0, kept);
+                self.blocks.hand_on(device, loan, l, true, add);
             });
             if l > 0 {
                 self.project_backward(device, l, 0, frames);
             }
         }
-        (0..=lane_of_head).for_each(|lane| device.join(lane));
+        (0..=head).for_each(|lane| device.join(lane));
     }
 
-    /// The gradients of layer `l`, or of the head behind the last one.
-    fn stretch(&self, l: usize) -> Slot {
-        let first = |l: usize| self.gradients.layers.get(l).map_or(self.gradients.head, |layer| layer.input);
-        let whole = self.gradients();
-        let start = |l: usize| first(l).start() - whole.start();
-        let end = if l < self.layers.len() { start(l + 1) } else { whole.len() };
-        whole.part(start(l), end - start(l))
+    /// Where the gradients of a layer's weights are made: all in one place where they are handed on one after the other.
+    fn lane_of_gradients(&self, l: usize) -> usize {
+        if self.blocks.keeping() == Keeping::Whole { l } else { self.layers.len() }
     }
 
     /// The number of steps that make `leads` predictions.
@@ -191,6 +210,8 @@ impl<T: Real> Network<T> {
             device.join(l);
         }
         if self.recomputes(t) {
+            // What reads the gates of the step behind.
+            device.join(self.lane_of_gradients(l));
             // In the order of the forward pass, so that what others read meanwhile is overwritten with the same bits.
             self.recur(device, l, t - 1, t, Write::Overwrite);
             self.project(device, l, t, 1, Write::Add);

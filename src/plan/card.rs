@@ -12,6 +12,8 @@ pub struct Card {
     pub overhead: f64,
     /// Of passes over memory, read and written [B s⁻¹].
     pub bandwidth: f64,
+    /// Of copies from and to the memory of the host's programs [B s⁻¹].
+    pub host: f64,
     /// Bytes below which what one operation writes is still in the cache for the next.
     pub cache: f64,
     /// Of large convolutions: forward, gradient of the input, gradient of the weights [FLOP s⁻¹].
@@ -39,6 +41,7 @@ impl Card {
             memory: 139.0 * (1u64 << 30) as f64,
             overhead: 0.6 * (1u64 << 30) as f64,
             bandwidth: 3.5e12,
+            host: 10e9,
             cache: 40e6,
             convolution,
             launch: 2.5e-6,

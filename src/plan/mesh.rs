@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
+use super::Event;
+
 /// One update of one card by itself.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Update {
     /// [s]
     pub seconds: f64,
-    /// When stretches of the gradients are complete [s], and their sizes [bytes], in order.
-    pub stretches: Vec<(f64, f64)>,
-    /// Weights that are gathered from those who updated them [bytes].
-    pub gathered: f64,
+    /// What it asks of others, in order.
+    pub events: Vec<Event>,
     /// What each card holds [bytes].
     pub memory: f64,
 }
@@ -43,27 +43,23 @@ pub struct Prediction {
     pub efficiency: f64,
 }
 
-/// Lets `ranks` cards do what `update` says, each on `samples / ranks` samples, and exchange gradients around a ring
-/// (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002), each stretch as soon as it is complete and the wire is free.
-/// `alone` is what one card takes for a sample [s].
+/// Lets `ranks` cards do what `update` says, each on `samples / ranks` samples. What they exchange takes the wire in order; a
+/// card goes on meanwhile where it need not wait. `alone` is what one card takes for a sample [s].
 pub fn predict(update: &Update, ranks: usize, samples: usize, links: &Links, alone: f64) -> Prediction {
-    let others = ranks as f64 - 1.0;
     let rate = if ranks > links.cards_per_node { links.across } else { links.within };
-    let mut free = 0.0_f64;
-    let mut wire = 0.0;
-    for &(complete, bytes) in &update.stretches {
-        let sent = 2.0 * others / ranks as f64 * bytes;
-        let takes = if ranks > 1 { sent / rate + 2.0 * others * links.latency } else { 0.0 };
-        free = free.max(complete) + takes;
-        wire += sent;
-    }
-    // The optimiser needs all of them.
-    let last = update.stretches.last().map_or(0.0, |&(complete, _)| complete);
-    let mut waiting = (free - last).max(0.0);
-    if ranks > 1 && update.gathered > 0.0 {
-        let sent = others / ranks as f64 * update.gathered;
-        waiting += sent / rate + others * links.latency;
-        wire += sent;
+    // When the wire is free, and how much later than by itself the card is.
+    let (mut free, mut waiting, mut wire) = (0.0_f64, 0.0_f64, 0.0);
+    for event in &update.events {
+        match *event {
+            Event::Transfer { at, sent, steps, waits } => {
+                free = free.max(at + waiting) + sent / rate + steps * links.latency;
+                wire += sent;
+                if waits {
+                    waiting = free - at;
+                }
+            }
+            Event::Join { at } => waiting = waiting.max(free - at),
+        }
     }
     let seconds = update.seconds + waiting;
     let efficiency = alone * samples as f64 / (ranks as f64 * seconds);
@@ -76,35 +72,47 @@ mod tests {
 
     const LINKS: Links = Links { within: 100.0, across: 10.0, cards_per_node: 4, latency: 0.0 };
 
-    fn update() -> Update {
-        Update { seconds: 10.0, stretches: vec![(6.0, 100.0), (8.0, 100.0)], gathered: 0.0, memory: 1.0 }
+    /// Two halves of the gradients, and an update of 2 s.
+    fn update(sent: f64) -> Update {
+        let half = |at| Event::Transfer { at, sent, steps: 1.0, waits: false };
+        Update { seconds: 10.0, events: vec![half(6.0), half(8.0), Event::Join { at: 8.0 }], memory: 1.0 }
     }
 
     #[test]
     fn one_card_waits_for_nobody() {
-        let alone = predict(&update(), 1, 16, &LINKS, 10.0 / 16.0);
+        let update = Update { events: vec![Event::Join { at: 8.0 }], ..update(0.0) };
+        let alone = predict(&update, 1, 16, &LINKS, 10.0 / 16.0);
         assert_eq!((alone.seconds, alone.waiting, alone.wire, alone.efficiency), (10.0, 0.0, 0.0, 1.0));
     }
 
     #[test]
-    fn the_first_stretch_travels_while_the_second_is_made() {
-        // Each stretch takes 2 x 1/2 x 100 / 100 = 1 s: the first is there at 7 s, the second at 9 s.
-        let two = predict(&update(), 2, 32, &LINKS, 10.0 / 16.0);
+    fn the_first_half_travels_while_the_second_is_made() {
+        // Each half takes 1 s: the first is there at 7 s, the second at 9 s.
+        let two = predict(&update(100.0), 2, 32, &LINKS, 10.0 / 16.0);
         assert_eq!((two.waiting, two.seconds, two.wire), (1.0, 11.0, 200.0));
         assert!((two.efficiency - 10.0 / 11.0).abs() < 1e-15);
     }
 
     #[test]
     fn shared_weights_come_back_after_the_update() {
-        // 1/2 x 200 / 100 = 1 s more.
-        let two = predict(&Update { gathered: 200.0, ..update() }, 2, 32, &LINKS, 10.0 / 16.0);
+        // 1 s more, when all is done.
+        let mut shared = update(100.0);
+        shared.events.push(Event::Transfer { at: 10.0, sent: 100.0, steps: 1.0, waits: true });
+        let two = predict(&shared, 2, 32, &LINKS, 10.0 / 16.0);
         assert_eq!((two.waiting, two.wire), (2.0, 300.0));
     }
 
     #[test]
     fn nodes_are_joined_by_slower_links() {
-        // 2 x 7/8 x 100 / 10 = 17.5 s each, from 6 s on: 41 s, where the backward pass was done at 8 s.
-        let eight = predict(&update(), 8, 128, &LINKS, 10.0 / 16.0);
+        // 17.5 s each, from 6 s on: 41 s, where the backward pass was done at 8 s.
+        let eight = predict(&update(175.0), 8, 128, &LINKS, 10.0 / 16.0);
         assert_eq!(eight.waiting, 33.0);
+    }
+
+    #[test]
+    fn who_waits_for_weights_is_late_with_all_that_follows() {
+        let bring = |at| Event::Transfer { at, sent: 100.0, steps: 1.0, waits: true };
+        let late = Update { events: vec![bring(0.0), bring(1.0), Event::Join { at: 8.0 }], ..update(0.0) };
+        assert_eq!(predict(&late, 2, 32, &LINKS, 1.0).waiting, 2.0);
     }
 }

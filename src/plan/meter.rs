@@ -1,31 +1,43 @@
 //! A device that computes nothing and adds up what its operations would take.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Card;
 use crate::device::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
+    Loss, Picking, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
 };
 use crate::error::Result;
 
 /// Seconds so far; copies of a clock show the same time.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(Arc<AtomicU64>);
+pub struct Clock(Arc<Hands>);
+
+#[derive(Debug, Default)]
+struct Hands {
+    seconds: AtomicU64,
+    /// What is done now is done beside other work.
+    aside: AtomicBool,
+}
 
 impl Clock {
     pub fn seconds(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
+        f64::from_bits(self.0.seconds.load(Ordering::Relaxed))
     }
 
     fn add(&self, seconds: f64) {
-        self.0.store((self.seconds() + seconds).to_bits(), Ordering::Relaxed);
+        self.0.seconds.store((self.seconds() + seconds).to_bits(), Ordering::Relaxed);
+    }
+
+    /// Whether what is done now is done beside other work.
+    pub fn is_aside(&self) -> bool {
+        self.0.aside.load(Ordering::Relaxed)
     }
 }
 
-/// Counts the operations of networks; those of the physics are free.
+/// Counts the operations of trainings; those of the physics are free.
 pub struct Meter {
     card: Card,
     clock: Clock,
@@ -130,16 +142,21 @@ impl Device<f32> for Meter {
         work(self);
     }
 
-    /// At the side there is no room: the card is busy.
+    /// At the side there is no room: the card is busy. Only what it waits for goes on beside.
     fn aside(&mut self, _: usize, work: &mut dyn FnMut(&mut dyn Device<f32>)) {
+        self.clock.0.aside.store(true, Ordering::Relaxed);
         work(self);
+        self.clock.0.aside.store(false, Ordering::Relaxed);
     }
 
     fn join(&mut self, _: usize) {}
 
-    fn upload(&mut self, _: Slot, _: &[f32]) {}
+    fn upload(&mut self, to: Slot, _: &[f32]) {
+        self.clock.add(self.bytes_of(to) / self.card.host);
+    }
 
-    fn download(&self, _: Slot, values: &mut [f32]) {
+    fn download(&self, from: Slot, values: &mut [f32]) {
+        self.clock.add(self.bytes_of(from) / self.card.host);
         values.fill(0.0);
     }
 
@@ -260,6 +277,22 @@ impl Device<f32> for Meter {
         self.slots(&[x, x, target, weights]);
     }
 
+    fn pack(&mut self, x: Slot, packed: Slot) {
+        self.slots(&[x, packed]);
+    }
+
+    fn unpack(&mut self, packed: Slot, _: usize, x: Slot) {
+        self.slots(&[packed, x]);
+    }
+
+    fn pick(&mut self, picking: &Picking) {
+        self.slots(&[picking.x, picking.residual, picking.residual, picking.residual, picking.picked]);
+    }
+
+    fn lay_out(&mut self, picked: Slot, _: usize, _: usize, x: Slot) {
+        self.slots(&[picked, x]);
+    }
+
     fn flow(&mut self, _: &Flow, _: Triple, _: &FlowOutput) {}
     fn biharmonic(&mut self, _: &Biharmonic) {}
     fn fastest_rate(&self, _: &Rates) -> f64 {
@@ -270,7 +303,9 @@ impl Device<f32> for Meter {
     fn leapfrog_correct(&mut self, _: &Leapfrog) {}
     fn depart(&mut self, _: &Departures) {}
     fn interpolate(&mut self, _: &Interpolation) {}
-    fn sum(&mut self, _: &Sum) {}
+    fn sum(&mut self, sum: &Sum) {
+        sum.terms.iter().for_each(|term| self.slots(&[sum.y.slot, term.x.slot]));
+    }
     fn jacobian(&mut self, _: &Jacobian) {}
     fn smooth_rows(&mut self, _: &RowSmoothing) {}
 }

@@ -11,7 +11,9 @@
 mod card;
 mod meter;
 mod mesh;
+mod wiretap;
 
 pub use card::Card;
 pub use mesh::{Links, Prediction, Update, predict};
 pub use meter::{Clock, Meter};
+pub use wiretap::{Event, Overheard, Wiretap};

@@ -38,8 +38,15 @@ pub struct StepLine {
     pub samples_per_second: f64,
     #[serde(default)]
     pub input: InputLine,
+    /// Sent by the first rank to add up gradients [bytes].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wire_bytes: u64,
     /// Seconds since 1970.
     pub time: f64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What the input of an update cost [s]. Threads that load data work beside each other and ahead of the updates, and a
@@ -178,6 +185,7 @@ mod tests {
             skipped: true,
             samples_per_second: 10.0,
             input: InputLine { bytes: 7, wait_s: 0.5, ..InputLine::default() },
+            wire_bytes: 0,
             time: 1.0,
         });
         let text = serde_json::to_string(&line).unwrap();

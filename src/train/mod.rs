@@ -19,7 +19,9 @@ mod curve;
 mod fault;
 mod feed;
 mod interrupt;
+mod learned;
 mod loss_scale;
+mod moments;
 mod outline;
 mod plan;
 mod progress;
@@ -34,7 +36,9 @@ mod stopping;
 mod trainer;
 mod validation;
 mod weights;
+mod wire;
 mod workspace;
+mod zero;
 
 pub use curve::{InputLine, Line, StepLine, ValidationLine};
 pub use interrupt::Interrupt;
@@ -47,6 +51,8 @@ pub use ranks::ParallelPlan;
 pub use rehearsal::{Rehearsal, rehearse};
 pub use start::{Training, train};
 pub use stopping::Best;
+pub use wire::Wire;
+pub use zero::{Shared, Sharding};
 
 /// What a training will be, known before its first update.
 #[derive(Debug, Clone, PartialEq)]

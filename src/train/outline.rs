@@ -1,27 +1,27 @@
-//! What an update asks of a device, without data: for one that only counts.
+//! What an update asks of a device and of other ranks, without data: for those that only count.
 
-use crate::device::{ArenaPlan, Device, Slot};
+use crate::comm::Communicator;
+use crate::device::{ArenaPlan, Device};
 use crate::error::{Error, Result};
 use crate::field::Layout;
 use crate::model::{Architecture, Geometry};
-use crate::preprocess::Share;
 use crate::train::plan::TrainPlan;
-use crate::train::ranks::ParallelPlan;
+use crate::train::ranks::{ParallelPlan, Ranks};
 use crate::train::weights::{Weights, lead_weights};
 use crate::train::workspace::Workspace;
 
-/// Does one update of the longest rollout on a device that does a share of the work. `complete` is called for each stretch of
-/// the gradients when nothing will be added to it any more. Returns the bytes of the device's arena.
+/// Does one update of the longest rollout on a device that does its share of the work. Returns the bytes of the device's arena.
 pub fn outline(
     plan: &TrainPlan,
     parallel: ParallelPlan,
     architecture: &Architecture,
     layout: &Layout,
-    share: Share,
+    communicator: &mut dyn Communicator<f32>,
     device: &mut dyn Device<f32>,
-    complete: &mut dyn FnMut(&mut dyn Device<f32>, Slot),
 ) -> Result<usize> {
     plan.check()?;
+    let mut ranks = Ranks::new(communicator, device, parallel)?;
+    let share = ranks.share();
     let batch = plan.batch / share.of.max(1);
     if batch == 0 {
         return Err(Error::input("a device needs at least one sample of each batch"));
@@ -29,7 +29,7 @@ pub fn outline(
     let weights = Weights::new(&plan.loss, layout, None)?;
     let mut arena = ArenaPlan::default();
     let geometry = Geometry::of(layout);
-    let shard = parallel.shard(share);
+    let shard = parallel.shard(ranks.part().replica());
     let workspace =
         Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
     // The next batch is made in a place of its own.
@@ -40,21 +40,18 @@ pub fn outline(
 
     let leads = plan.longest_rollout();
     let lead_weights = lead_weights(&plan.loss, leads);
-    let network = &workspace.network;
-    device.zero(network.gradients());
+    workspace.zero_gradients(device);
     for part in 0..plan.accumulate {
         let copies = made.map(|(used, made)| (made, used));
         device.hand_over(&copies);
-        network.forward(device, leads);
+        workspace.forward(device, &mut ranks, leads);
         workspace.loss(device, &lead_weights, 1.0);
-        if part + 1 < plan.accumulate {
-            network.backward(device, leads);
-        } else {
-            network.backward_by_stretches(device, leads, complete);
-        }
+        workspace.backward(device, &mut ranks, leads, part + 1 == plan.accumulate);
     }
-    device.sum_of_squares(network.gradients());
+    workspace.squares(device);
+    ranks.total(&mut [])?;
     workspace.update(device, plan.learning_rate.peak, 1.0, 1);
+    workspace.share_weights(device, &mut ranks);
     workspace.average(device, plan.ema_decay);
     Ok(bytes)
 }

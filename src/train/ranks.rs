@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::comm::{Communicator, Others, Reduce};
-use crate::device::{Device, Real, Slot};
+use crate::comm::{Communicator, Others};
+use crate::device::{Device, Real};
 use crate::error::{Error, Result};
+use crate::io::checkpoint::Seals;
 use crate::preprocess::Share;
+use crate::train::wire::Wire;
+use crate::train::zero::{Shared, Sharding};
 
 /// How ranks divide the work, and exchange what they find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,9 +20,10 @@ pub struct ParallelPlan {
     pub channel: usize,
     /// Gradients are added up in pieces of at most this many bytes.
     pub bucket_bytes: usize,
-    /// Each rank updates a share of the weights, and keeps the optimiser's moments of that alone (stage 1 of ZeRO; Rajbhandari
-    /// et al. 2020, doi:10.1109/SC41405.2020.00024).
-    pub shares_moments: bool,
+    pub shared: Shared,
+    pub wire: Wire,
+    /// Whether the optimiser's moments are kept by the host.
+    pub offload: bool,
 }
 
 /// What one rank does of the common work. Ranks are counted with the channels first, then the bands, then the samples, so
@@ -50,6 +54,16 @@ impl Part {
 }
 
 impl ParallelPlan {
+    /// Nothing is divided.
+    pub const ALONE: Self = Self {
+        domain: 1,
+        channel: 1,
+        bucket_bytes: 1 << 20,
+        shared: Shared::Nothing,
+        wire: Wire::Exact,
+        offload: false,
+    };
+
     /// What a rank of so many does.
     fn part(self, rank: usize, ranks: usize) -> Result<Part> {
         let Self { domain, channel, .. } = self;
@@ -70,9 +84,11 @@ impl ParallelPlan {
         })
     }
 
-    /// Which weights a rank updates that does this share of what can be learned about them: [`Part::replica`].
-    pub(super) fn shard(self, share: Share) -> Share {
-        if self.shares_moments { share } else { Share::ALL }
+    /// What a rank shares that does this share of what can be learned about its weights: [`Part::replica`].
+    pub(super) fn shard(self, share: Share) -> Sharding {
+        let Self { bucket_bytes, wire, offload, .. } = self;
+        let shared = if share.of == 1 { Shared::Nothing } else { self.shared };
+        Sharding { share, shared, wire, bucket_bytes, offload }
     }
 }
 
@@ -129,32 +145,9 @@ impl<'a, T: Real> Ranks<'a, T> {
         }
     }
 
-    /// Replaces a stretch of the gradients by its sum over all ranks that hold the same weights.
-    pub fn add_up(&mut self, device: &mut dyn Device<T>, stretch: Slot) {
-        let most = (self.plan.bucket_bytes / size_of::<T>()).max(1);
-        for start in (0..stretch.len()).step_by(most) {
-            let bucket = stretch.part(start, most.min(stretch.len() - start));
-            self.replicas().all_reduce(device, bucket, Reduce::Sum);
-        }
-    }
-
-    /// Gives all ranks that hold the same weights the part of a slot that each of them has.
-    pub fn spread(&mut self, device: &mut dyn Device<T>, whole: Slot, part: impl Fn(Slot, usize) -> Slot) {
-        let replicas = self.replicas();
-        for rank in 0..replicas.size() {
-            replicas.broadcast(device, part(whole, rank), rank);
-        }
-    }
-
     /// What the device is asked to do from here on may have to wait for other ranks.
     pub fn depend(&mut self) {
         self.communicator.depend();
-    }
-
-    /// Whether any rank says so, asked where all ranks come by equally often only if forecasts take several of them; otherwise each
-    /// decides for itself.
-    pub fn any_within(&mut self, says: bool) -> Result<bool> {
-        if self.part.is_alone() { Ok(says) } else { self.any(says) }
     }
 
     /// What counts once for all ranks that look at the same samples and rows.
@@ -178,6 +171,19 @@ impl<'a, T: Real> Ranks<'a, T> {
         let wrong = |error: serde_json::Error| Error::run("the choices of a device").caused_by(error);
         let all = self.communicator.tell(&serde_json::to_string(&own).map_err(wrong)?)?;
         all.iter().map(|words| serde_json::from_str(words).map_err(wrong)).collect()
+    }
+
+    /// Which of how many ranks this one is.
+    pub fn number(&self) -> (usize, usize) {
+        (self.communicator.rank(), self.communicator.size())
+    }
+
+    /// The files of a checkpoint that all ranks have written.
+    pub fn seals(&mut self, own: &Seals) -> Result<Seals> {
+        let wrong = |error: serde_json::Error| Error::run("the files of a checkpoint").caused_by(error);
+        let all = self.communicator.tell(&serde_json::to_string(own).map_err(wrong)?)?;
+        let each = all.iter().map(|words| serde_json::from_str::<Seals>(words).map_err(wrong));
+        each.collect::<Result<Vec<_>>>().map(|each| each.into_iter().flatten().collect())
     }
 
     /// Whether any rank says so.

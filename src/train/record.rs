@@ -1,7 +1,7 @@
 //! What a training leaves behind: its curve and its checkpoints. Of several ranks, the first one keeps it.
 
 use crate::error::{Error, Result};
-use crate::io::checkpoint::{self, Tensors};
+use crate::io::checkpoint::{self, Seals, Tensors};
 use crate::io::run_dir::RunDir;
 use crate::train::curve::{Curve, Line};
 use crate::train::plan::SavingPlan;
@@ -22,15 +22,18 @@ impl Record<'_> {
         self.curve.add(line)
     }
 
-    /// Writes a checkpoint, lets `best` point to the best one and removes old ones.
-    pub fn save(&mut self, progress: &mut Progress, mut tensors: Tensors) -> Result<()> {
-        progress.curve = self.curve.sync()?;
-        tensors.extend(self.fixed_tensors.clone());
-        let state = StateFile { progress: progress.clone(), ..self.described.clone() };
-        let path = self.run.checkpoint(progress.step);
+    /// Begins a checkpoint, to which all ranks write.
+    pub fn begin(&self, step: u64) -> Result<()> {
         std::fs::create_dir_all(self.run.checkpoints())
             .map_err(|error| Error::run("cannot make the folder of checkpoints").caused_by(error))?;
-        checkpoint::save(&path, &tensors, &state.to_json()?)?;
+        checkpoint::begin(&self.run.checkpoint(step))
+    }
+
+    /// Ends it, lets `best` point to the best one and removes old ones.
+    pub fn finish(&mut self, progress: &mut Progress, seals: Seals) -> Result<()> {
+        progress.curve = self.curve.sync()?;
+        let state = StateFile { progress: progress.clone(), ..self.described.clone() };
+        checkpoint::finish(&self.run.checkpoint(progress.step), seals, &state.to_json()?)?;
         let best = progress.stopping.best.map(|best| best.step);
         if let Some(step) = best {
             self.run.set_best(step)?;

@@ -40,7 +40,7 @@ pub fn rehearse(training: &Training<'_>, device: &mut dyn Device<f32>, batches: 
     let weights = lead_weights(&training.plan.loss, leads);
     let mut updates = 0;
     let mut train = |device: &mut dyn Device<f32>| {
-        device.zero(workspace.network.gradients());
+        workspace.zero_gradients(device);
         workspace.network.forward(device, leads);
         workspace.loss(device, &weights, 1.0);
         workspace.network.backward(device, leads);

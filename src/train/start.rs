@@ -81,8 +81,9 @@ pub fn train(
 
     let Opened { workspace, feed, weights, stages, bytes } = Opened::new(training, ranks.part(), device)?;
     let windows = windows(training, ranks.share())?;
-    if let Some((_, tensors)) = &resumed {
-        workspace.read_tensors(device, tensors)?;
+    if let Some((_, tensors)) = resumed {
+        let remark = workspace.read_tensors(device, &mut ranks, &tensors)?;
+        remark.iter().filter(|_| ranks.is_first()).for_each(|remark| watcher.remark(remark));
     }
     let outlook = Outlook {
         parameters: workspace.parameters(),
@@ -100,6 +101,7 @@ pub fn train(
         ranks,
         interrupt,
         watcher,
+        run,
         step: training.training.catalogue().step(),
         layout,
         feed,

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use crate::device::Device;
 use crate::error::Result;
 use crate::preprocess::Input;
 use crate::train::curve::{StepLine, now};
@@ -37,9 +36,11 @@ impl Trainer<'_> {
             self.backward(part + 1 == self.plan.accumulate);
             self.feed.bring_next(&mut *self.device);
         }
-        let norm = self.gradient_norm();
+        let (squares, are_pieces) = self.workspace.squares(&*self.device);
         // A device that failed leaves NaN, which would be taken for a fault of the data.
         self.device.finish()?;
+        let norm = self.gradient_norm(squares, are_pieces)?;
+        let scaled_by = self.loss_scale();
         let stops = self.share_losses(&mut losses)?;
         let learning_rate = self.learning_rate();
         let fault = losses.fault.take().or_else(|| self.gradient_fault(norm));
@@ -53,6 +54,9 @@ impl Trainer<'_> {
             Some(Fault::Gradient { .. }) if self.shrinks_loss_scale() => self.progress.skipped += 1,
             Some(fault) => self.skip_or_stop(fault)?,
         }
+        // What waits for later updates is as large as their gradients will be.
+        let factor = self.loss_scale() / scaled_by;
+        self.workspace.scale_residual(&mut *self.device, factor);
         self.progress.step += 1;
         self.progress.step_in_epoch += 1;
         let samples = (self.plan.batch * self.plan.accumulate) as f64;
@@ -68,6 +72,7 @@ impl Trainer<'_> {
             skipped: fault.is_some(),
             samples_per_second: samples / started.elapsed().as_secs_f64().max(1e-9),
             input,
+            wire_bytes: self.workspace.line.sent(),
             time: now(),
         };
         Ok((line, stops))
@@ -92,7 +97,7 @@ impl Trainer<'_> {
     }
 
     fn zero_gradients(&mut self) {
-        self.device.zero(self.workspace.network.gradients());
+        self.workspace.zero_gradients(&mut *self.device);
     }
 
     /// Brings the next batch to where the network reads it.
@@ -127,7 +132,7 @@ impl Trainer<'_> {
         if !self.ranks.part().is_alone() {
             self.ranks.depend();
         }
-        self.workspace.network.forward(&mut *self.device, leads);
+        self.workspace.forward(&mut *self.device, &mut self.ranks, leads);
     }
 
     /// Adds the loss, leaving its gradient on the device.
@@ -159,20 +164,16 @@ impl Trainer<'_> {
     /// The last batch of an update adds up the gradients of all ranks as they become complete.
     fn backward(&mut self, is_last: bool) {
         let leads = self.leads();
-        let (network, ranks) = (&self.workspace.network, &mut self.ranks);
-        if is_last {
-            ranks.depend();
-            let add_up = &mut |device: &mut dyn Device<f32>, stretch| ranks.add_up(device, stretch);
-            network.backward_by_stretches(&mut *self.device, leads, add_up);
-        } else {
-            network.backward(&mut *self.device, leads);
-        }
+        self.workspace.backward(&mut *self.device, &mut self.ranks, leads, is_last);
     }
 
-    /// Euclidean norm of the mean gradient.
-    fn gradient_norm(&self) -> f64 {
-        let squares = self.device.sum_of_squares(self.workspace.network.gradients());
-        squares.sqrt() / (self.plan.accumulate as f64 * self.loss_scale())
+    /// Euclidean norm of the mean gradient, of whose squares this rank knows all or some.
+    fn gradient_norm(&mut self, squares: f64, are_pieces: bool) -> Result<f64> {
+        let mut squares = [squares];
+        if are_pieces {
+            self.ranks.replicas().total(&mut squares)?;
+        }
+        Ok(squares[0].sqrt() / (self.plan.accumulate as f64 * self.loss_scale()))
     }
 
     fn gradient_fault(&self, norm: f64) -> Option<Fault> {

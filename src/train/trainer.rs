@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::error::{Error, Kind, Result};
 use crate::field::Layout;
+use crate::io::checkpoint;
+use crate::io::run_dir::RunDir;
 use crate::preprocess::EvaluationWindows;
 use crate::time::{InitTime, LeadTime};
 use crate::train::curve::{Line, ValidationLine, now};
@@ -28,6 +30,7 @@ pub(super) struct Trainer<'a> {
     pub ranks: Ranks<'a, f32>,
     pub interrupt: &'a Interrupt,
     pub watcher: &'a mut dyn Watcher,
+    pub run: &'a RunDir,
     pub layout: Arc<Layout>,
     /// Length of a model step.
     pub step: LeadTime,
@@ -100,9 +103,9 @@ impl Trainer<'_> {
             weights: &self.weights,
             band: self.feed.band(),
         };
-        let averaged = &self.workspace.averaged;
         let (device, windows) = (&mut *self.device, &mut self.windows);
-        let found = validate(averaged, device, windows, &scoring, self.interrupt, &mut self.ranks)?;
+        let found =
+            validate(&self.workspace, device, windows, &scoring, self.interrupt, &mut self.ranks)?;
         let Some(validation) = found else {
             return self.save_and_stop();
         };
@@ -149,15 +152,28 @@ impl Trainer<'_> {
         self.record.as_mut().map_or(Ok(()), |record| record.add(line))
     }
 
-    /// Writes a checkpoint.
+    /// Writes a checkpoint, each rank its part of it.
     fn save(&mut self) -> Result<()> {
-        let tensors = self.workspace.to_tensors(&mut *self.device, &mut self.ranks);
+        let step = self.progress.step;
+        if let Some(record) = &self.record {
+            record.begin(step)?;
+        }
+        let mut tensors = self.workspace.to_tensors(&mut *self.device, &mut self.ranks);
         self.device.finish()?;
+        // Nobody writes before all have told theirs, so that there is a place to write to.
         let mut choices = self.ranks.choices(self.device.choices())?.into_iter();
         self.progress.choices = choices.next().unwrap_or_default();
         self.progress.other_choices = choices.collect();
-        let Some(record) = &mut self.record else { return Ok(()) };
-        record.save(&mut self.progress, tensors)
+        if let Some(record) = &self.record {
+            tensors.extend(record.fixed_tensors.clone());
+        }
+        let seals = checkpoint::write_part(&self.run.checkpoint(step), self.ranks.number(), &tensors)?;
+        // All parts are on their disks.
+        let seals = self.ranks.seals(&seals)?;
+        match &mut self.record {
+            Some(record) => record.finish(&mut self.progress, seals),
+            None => Ok(()),
+        }
     }
 
     fn save_and_stop(&mut self) -> Result<()> {

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use crate::device::Device;
 use crate::error::Result;
 use crate::field::Layout;
-use crate::model::Network;
 use crate::preprocess::{Batch, EvaluationWindows};
 use crate::train::band::Band;
 use crate::train::interrupt::Interrupt;
 use crate::train::plan::LossPlan;
 use crate::train::ranks::Ranks;
 use crate::train::weights::{Weights, lead_weights};
+use crate::train::workspace::Workspace;
 
 /// What a validation found.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ struct Sums {
 
 /// Forecasts every window, each rank its share, and compares; `None` when somebody asked to stop in between.
 pub(super) fn validate(
-    network: &Network<f32>,
+    workspace: &Workspace<f32>,
     device: &mut dyn Device<f32>,
     windows: &mut EvaluationWindows,
     scoring: &Scoring<'_>,
@@ -49,15 +49,20 @@ pub(super) fn validate(
 ) -> Result<Option<Validation>> {
     let mut sums = Sums::new(scoring.leads, scoring.layout.channels());
     windows.rewind();
+    // Forecasts that take several ranks are made equally often by all.
+    let together = workspace.forecasts_together() || !ranks.part().is_alone();
     for _ in 0..windows.most_batches() {
-        if ranks.any_within(interrupt.is_requested())? {
+        let stops = interrupt.is_requested();
+        if if together { ranks.any(stops)? } else { stops } {
             break;
         }
-        if !ranks.part().is_alone() {
+        if together {
             ranks.depend();
         }
-        if let Some(batch) = windows.next() {
-            forecast(network, device, &scoring.band.batch(batch?), scoring, &mut sums);
+        let batch = windows.next().transpose()?.map(|batch| scoring.band.batch(batch));
+        // Who has no window left still has weights that others need.
+        if batch.is_some() || workspace.forecasts_together() {
+            forecast(workspace, ranks, device, batch.as_ref(), scoring, &mut sums);
         }
         device.finish()?;
     }
@@ -79,31 +84,40 @@ pub(super) struct Scoring<'a> {
     pub band: &'a Band,
 }
 
-/// Forecasts the windows of a batch, adding their errors.
+/// Forecasts the windows of a batch, adding their errors; without one, whatever is there, for the sake of the others.
 fn forecast(
-    network: &Network<f32>,
+    workspace: &Workspace<f32>,
+    ranks: &mut Ranks<'_, f32>,
     device: &mut dyn Device<f32>,
-    batch: &Batch,
+    batch: Option<&Batch>,
     scoring: &Scoring<'_>,
     sums: &mut Sums,
 ) {
+    let network = &workspace.averaged;
     let slots = network.slots();
     let frames = network.architecture().input_frames;
     let field = slots.predictions.len();
     let forcing = network.step_forcings().len();
-    device.upload(slots.frames, &batch.frames[..frames * field]);
-    device.upload(slots.forcings, &batch.forcings[..frames * forcing]);
-    network.warm_up(device);
+    if let Some(batch) = batch {
+        device.upload(slots.frames, &batch.frames[..frames * field]);
+        device.upload(slots.forcings, &batch.forcings[..frames * forcing]);
+    }
+    workspace.forecast(device, ranks, false);
     let mut predictions = vec![0.0; field];
     for lead in 0..scoring.leads {
-        let step = frames - 1 + lead;
-        device.upload(network.step_forcings(), &batch.forcings[step * forcing..(step + 1) * forcing]);
-        network.step(device);
-        device.download(slots.predictions, &mut predictions);
-        let truth = &batch.frames[(frames + lead) * field..(frames + lead + 1) * field];
-        sums.add(lead, &predictions, truth, batch.samples, scoring);
+        if let Some(batch) = batch {
+            let step = frames - 1 + lead;
+            let forcings = &batch.forcings[step * forcing..(step + 1) * forcing];
+            device.upload(network.step_forcings(), forcings);
+        }
+        workspace.forecast(device, ranks, true);
+        if let Some(batch) = batch {
+            device.download(slots.predictions, &mut predictions);
+            let truth = &batch.frames[(frames + lead) * field..(frames + lead + 1) * field];
+            sums.add(lead, &predictions, truth, batch.samples, scoring);
+        }
     }
-    sums.samples += batch.samples;
+    sums.samples += batch.map_or(0, |batch| batch.samples);
 }
 
 impl Sums {

@@ -2,24 +2,30 @@
 //! optimiser's moments and the loss.
 
 use crate::device::{AdamW, ArenaPlan, Device, Loss, Real, Sequence, Slot};
-use crate::error::{Error, Result};
-use crate::io::checkpoint::{Tensor, Tensors};
+use crate::error::Result;
 use crate::model::{Architecture, Geometry, Network, Parameter, Purpose, Slots};
-use crate::preprocess::Share;
 use crate::train::feed::Fields;
+use crate::train::moments::Moments;
 use crate::train::plan::TrainPlan;
 use crate::train::ranks::Ranks;
 use crate::train::weights::Weights;
+use crate::train::wire::Line;
+use crate::train::zero::{Cut, Exchange, Kept, Shared, Sharding, spread};
 
 pub(super) struct Workspace<T: Real> {
     /// Learns.
     pub network: Network<T>,
     /// Forecasts with the moving average of the weights; its weights *are* that average.
     pub averaged: Network<T>,
-    /// Moments of AdamW, laid out as the weights: of those that this rank updates.
-    moments: [Slot; 2],
+    /// What this rank has of the weights, their average and the gradients.
+    pub weights: Kept,
+    pub average: Kept,
+    gradients: Kept,
+    /// Of AdamW, for the weights that this rank updates.
+    pub moments: Moments<T>,
     /// Which those are.
-    shard: Share,
+    pub cut: Cut,
+    pub line: Line,
     /// Of AdamW: `[4]`.
     settings: Slot,
     /// For the longest rollout.
@@ -39,14 +45,26 @@ impl<T: Real> Workspace<T> {
         geometry: &Geometry,
         weights: &Weights,
         batch: usize,
-        shard: Share,
+        sharding: Sharding,
     ) -> Result<Self> {
         let leads = plan.longest_rollout();
         let purpose = if plan.recompute { Purpose::Recompute } else { Purpose::Train };
-        let network = Network::plan(arena, architecture, geometry, batch, leads, purpose)?;
-        let averaged = Network::plan(arena, architecture, geometry, batch, 1, Purpose::Forecast)?;
-        let own = part_of(network.weights(), shard).len();
-        let moments = [0; 2].map(|_| arena.slot(own));
+        let keeping = (sharding.keeping(), None);
+        let network =
+            Network::plan_keeping(arena, architecture, geometry, batch, leads, purpose, keeping)?;
+        let keeping = (sharding.keeping_of_average(), Some(&network));
+        let forecast = Purpose::Forecast;
+        let averaged = Network::plan_keeping(arena, architecture, geometry, batch, 1, forecast, keeping)?;
+        let cut = Cut::new(network.blocks(), sharding.shard());
+        let shared = sharding.shared;
+        let mut kept = |is_shared: bool, whole: Slot| {
+            if is_shared { Kept::Pieces(arena.slot(cut.pieces())) } else { Kept::Whole(whole) }
+        };
+        let own_weights = kept(shared >= Shared::Weights, network.weights());
+        let average = kept(shared >= Shared::Weights, averaged.weights());
+        let gradients = kept(shared >= Shared::Gradients, network.gradients());
+        let moments = Moments::plan(arena, cut.pieces(), sharding.offload);
+        let line = sharding.line::<T>(arena, &cut);
         let settings = arena.slot(SETTINGS);
         let slots = network.slots();
         let loss = Loss {
@@ -68,14 +86,31 @@ impl<T: Real> Workspace<T> {
             gradient: Some(slots.prediction_gradients),
         };
         let optimizer = plan.optimizer;
-        Ok(Self { network, averaged, moments, shard, settings, loss, optimizer })
+        Ok(Self {
+            network,
+            averaged,
+            weights: own_weights,
+            average,
+            gradients,
+            moments,
+            cut,
+            line,
+            settings,
+            loss,
+            optimizer,
+        })
     }
 
     /// Fresh weights on a device that was allocated from the plan.
     pub fn start(&self, weights: &Weights, seed: u64, device: &mut dyn Device<T>) {
         self.prepare(weights, device);
-        self.network.initialise(device, seed);
-        device.copy(self.network.weights(), self.averaged.weights());
+        match self.weights {
+            Kept::Whole(_) => self.network.initialise(device, seed),
+            Kept::Pieces(_) => self.network.each_start(seed, &mut |parameter, values| {
+                self.put(device, self.weights, parameter, &values);
+            }),
+        }
+        device.copy(self.weights.slot(), self.average.slot());
     }
 
     /// Where the input of a step belongs.
@@ -131,6 +166,77 @@ impl<T: Real> Workspace<T> {
         values.into_iter().map(T::wide).collect()
     }
 
+    /// What is left of the update before: no gradients.
+    pub fn zero_gradients(&self, device: &mut dyn Device<T>) {
+        device.zero(self.network.gradients());
+        if let Kept::Pieces(slot) = self.gradients {
+            device.zero(slot);
+        }
+    }
+
+    /// Makes the first `leads` predictions.
+    pub fn forward(&self, device: &mut dyn Device<T>, ranks: &mut Ranks<'_, T>, leads: usize) {
+        match self.weights {
+            Kept::Whole(_) => self.network.forward(device, leads),
+            Kept::Pieces(_) => {
+                ranks.depend();
+                self.network.forward_with(device, leads, &mut self.exchange(ranks, self.weights));
+            }
+        }
+    }
+
+    /// Adds the gradients of a batch, and those of all ranks where it `is_last` of an update.
+    pub fn backward(
+        &self,
+        device: &mut dyn Device<T>,
+        ranks: &mut Ranks<'_, T>,
+        leads: usize,
+        is_last: bool,
+    ) {
+        match self.gradients {
+            Kept::Whole(_) if !is_last => self.network.backward(device, leads),
+            // Those of other batches have no room: they are added up at once.
+            _ => {
+                ranks.depend();
+                self.network.backward_with(device, leads, &mut self.exchange(ranks, self.weights));
+            }
+        }
+    }
+
+    /// The averaged network passes over the analyses, or makes a step.
+    pub fn forecast(&self, device: &mut dyn Device<T>, ranks: &mut Ranks<'_, T>, is_step: bool) {
+        if self.forecasts_together() {
+            ranks.depend();
+        }
+        let mut exchange = self.exchange(ranks, self.average);
+        match is_step {
+            true => self.averaged.step_with(device, &mut exchange),
+            false => self.averaged.warm_up_with(device, &mut exchange),
+        }
+    }
+
+    /// Whether a forecast takes all ranks.
+    pub fn forecasts_together(&self) -> bool {
+        matches!(self.average, Kept::Pieces(_))
+    }
+
+    fn exchange<'a>(&'a self, ranks: &'a mut Ranks<'_, T>, weights: Kept) -> Exchange<'a, T> {
+        let (cut, line, gradients) = (&self.cut, &self.line, self.gradients);
+        Exchange { cut, line, ranks: ranks.replicas(), weights, gradients }
+    }
+
+    /// Squares of the gradients that this rank has, added up; and whether others have others.
+    pub fn squares(&self, device: &dyn Device<T>) -> (f64, bool) {
+        (device.sum_of_squares(self.gradients.slot()), matches!(self.gradients, Kept::Pieces(_)))
+    }
+
+    /// Multiplies what was not sent yet.
+    pub fn scale_residual(&self, device: &mut dyn Device<T>, factor: f64) {
+        if factor != 1.0 && !self.line.residual().is_empty() {
+            device.scale(self.line.residual(), factor);
+        }
+    }
+
     /// One AdamW update of this rank's share of all parameters, the `update`-th (from 1), with gradients multiplied by `scale`.
     pub fn update(&self, device: &mut dyn Device<T>, rate: f64, scale: f64, update: u64) {
         let plan = self.optimizer;
@@ -138,132 +244,65 @@ impl<T: Real> Workspace<T> {
         let unbiased = |beta: f64| 1.0 / (1.0 - beta.powi(exponent));
         let settings = [rate, scale, unbiased(plan.beta1), unbiased(plan.beta2)];
         device.upload(self.settings, &settings.map(T::of));
-        let sequence = Sequence { name: "update", of: self.settings, number: 0 };
-        device.repeat(sequence, &mut |device| {
-            let whole = self.network.weights();
-            let own = part_of(whole, self.shard);
+        let mut work = |device: &mut dyn Device<T>| {
             for parameter in self.network.parameters() {
-                // Where the parameter and the share overlap.
-                let start = parameter.slot.start().max(own.start());
-                let end = (parameter.slot.start() + parameter.len()).min(own.start() + own.len());
-                if start >= end {
+                // Where the parameter and this rank's piece of its block overlap.
+                let (block, own) = (parameter.block, self.cut.own(parameter.block));
+                let range = parameter.start.max(own.start)..(parameter.start + parameter.len()).min(own.end);
+                if range.is_empty() {
                     continue;
                 }
-                let within = |slot: Slot, origin: usize| slot.part(start - origin, end - start);
-                device.adamw(&AdamW {
-                    beta1: plan.beta1,
-                    beta2: plan.beta2,
-                    epsilon: plan.epsilon,
-                    decay: if parameter.decay { plan.weight_decay } else { 0.0 },
-                    parameter: within(whole, whole.start()),
-                    gradient: within(self.network.gradients(), whole.start()),
-                    first: within(self.moments[0], own.start()),
-                    second: within(self.moments[1], own.start()),
-                    settings: self.settings,
-                });
+                let whole = |kept: Kept| kept.at(&self.cut, block, range.clone());
+                let first = self.cut.start_of_piece(block) + range.start - own.start;
+                self.moments.update(
+                    device,
+                    first..first + range.len(),
+                    &AdamW {
+                        beta1: plan.beta1,
+                        beta2: plan.beta2,
+                        epsilon: plan.epsilon,
+                        decay: if parameter.decay { plan.weight_decay } else { 0.0 },
+                        parameter: whole(self.weights),
+                        gradient: whole(self.gradients),
+                        first: Slot::EMPTY,
+                        second: Slot::EMPTY,
+                        settings: self.settings,
+                    },
+                );
             }
-        });
+        };
+        if self.moments.are_on_the_host() {
+            return work(device);
+        }
+        let sequence = Sequence { name: "update", of: self.settings, number: 0 };
+        device.repeat(sequence, &mut work);
     }
 
     /// Gives all ranks what each has updated.
     pub fn share_weights(&self, device: &mut dyn Device<T>, ranks: &mut Ranks<'_, T>) {
         let sequence = Sequence { name: "share weights", of: self.settings, number: 0 };
-        if self.shard.of > 1 {
-            let whole = self.network.weights();
+        if let (Kept::Whole(_), 2..) = (self.weights, self.cut.ranks()) {
             device.repeat(sequence, &mut |device| {
-                ranks.spread(device, whole, |whole, rank| self.part(whole, rank))
+                let place = |block| self.weights.at(&self.cut, block, 0..self.cut.length(block));
+                spread(&self.cut, ranks.replicas(), device, self.cut.blocks(), place);
             });
         }
     }
 
-    /// The part of what is laid out as the weights that a rank updates.
-    fn part(&self, whole: Slot, rank: usize) -> Slot {
-        part_of(whole, Share { number: rank, ..self.shard })
-    }
-
     /// Moves the averaged weights towards the weights.
     pub fn average(&self, device: &mut dyn Device<T>, decay: f64) {
-        device.lerp(self.averaged.weights(), self.network.weights(), 1.0 - decay);
+        device.lerp(self.average.slot(), self.weights.slot(), 1.0 - decay);
     }
 
-    /// The part of `whole`, which is laid out as the weights, that belongs to a parameter.
-    fn like(&self, parameter: &Parameter, whole: Slot) -> Slot {
-        whole.part(parameter.slot.start() - self.network.weights().start(), parameter.len())
-    }
-}
-
-/// The names in checkpoints of the weights' average, which forecasts use, the weights, and the moments.
-const KINDS: [&str; 4] = ["weights", "latest", "adam.first", "adam.second"];
-
-impl Workspace<f32> {
-    /// All learned arrays in checkpoint order, of all ranks together; nothing on ranks that do not keep them.
-    pub fn to_tensors(&self, device: &mut dyn Device<f32>, ranks: &mut Ranks<'_, f32>) -> Tensors {
-        let mut tensors = Tensors::new();
-        for (number, kind) in KINDS.into_iter().enumerate() {
-            let whole = self.whole(device, ranks, number);
-            if !ranks.is_first() {
-                continue;
-            }
-            for parameter in self.network.parameters() {
-                let values = parameter.read(device, self.like(parameter, whole));
-                let tensor = Tensor::f32(parameter.shape.clone(), values);
-                tensors.insert(format!("{kind}.{}", parameter.name), tensor);
-            }
-        }
-        tensors
-    }
-
-    /// All arrays of a kind, laid out as the weights.
-    fn whole(&self, device: &mut dyn Device<f32>, ranks: &mut Ranks<'_, f32>, kind: usize) -> Slot {
-        match kind {
-            0 => self.averaged.weights(),
-            1 => self.network.weights(),
-            _ if self.shard.of == 1 => self.moments[kind - 2],
-            _ => {
-                // Between updates, gradients are nobody's.
-                let whole = self.network.gradients();
-                device.copy(self.moments[kind - 2], self.part(whole, self.shard.number));
-                ranks.spread(device, whole, |whole, rank| self.part(whole, rank));
-                whole
-            }
+    /// Writes what is here of a parameter to an array; `values` in the device's order.
+    pub fn put(&self, device: &mut dyn Device<T>, kept: Kept, parameter: &Parameter, values: &[T]) {
+        let here = kept.here(&self.cut, parameter.block);
+        let range = parameter.start.max(here.start)..(parameter.start + parameter.len()).min(here.end);
+        if !range.is_empty() {
+            let slot = kept.at(&self.cut, parameter.block, range.clone());
+            device.upload(slot, &values[range.start - parameter.start..][..range.len()]);
         }
     }
-
-    /// The inverse of [`to_tensors`](Self::to_tensors), for any number of ranks.
-    pub fn read_tensors(&self, device: &mut dyn Device<f32>, tensors: &Tensors) -> Result<()> {
-        let whole = [
-            self.averaged.weights(),
-            self.network.weights(),
-            self.network.gradients(),
-            self.network.gradients(),
-        ];
-        for (number, (kind, whole)) in KINDS.into_iter().zip(whole).enumerate() {
-            for parameter in self.network.parameters() {
-                let name = format!("{kind}.{}", parameter.name);
-                let values = tensors
-                    .get(&name)
-                    .filter(|tensor| tensor.shape == parameter.shape)
-                    .and_then(Tensor::as_f32)
-                    .ok_or_else(|| {
-                        Error::input(format!("the checkpoint has no {name} of shape {:?}", parameter.shape))
-                            .hint("it belongs to another network; start another run")
-                    })?;
-                parameter.write(device, self.like(parameter, whole), values);
-            }
-            if let Some(moment) = number.checked_sub(2) {
-                device.copy(self.part(whole, self.shard.number), self.moments[moment]);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A share of what is laid out as the weights, cut where arrays of a device like to begin.
-fn part_of(whole: Slot, share: Share) -> Slot {
-    const ALIGNMENT: usize = 64;
-    let border =
-        |number: usize| (whole.len().div_ceil(ALIGNMENT) * number / share.of * ALIGNMENT).min(whole.len());
-    whole.part(border(share.number), border(share.number + 1) - border(share.number))
 }
 
 fn real<T: Real>(values: &[f32]) -> Vec<T> {
@@ -277,12 +316,14 @@ mod tests {
     use crate::device::cpu::Cpu;
     use crate::field::Layout;
     use crate::grid::Grid;
+    use crate::io::checkpoint::Tensors;
     use crate::train::plan::{
         self, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, ValidationPlan,
     };
     use crate::train::ranks::ParallelPlan;
     use crate::train::schedule::uniform;
     use crate::train::weights::lead_weights;
+    use crate::train::wire::Wire;
     use crate::variable::Quantity;
 
     fn plan(batch: usize) -> TrainPlan {
@@ -349,7 +390,7 @@ mod tests {
                 &geometry,
                 &weights,
                 self.plan.batch,
-                Share::ALL,
+                Sharding::ALONE,
             )
             .unwrap();
             device.allocate(&arena).unwrap();
@@ -376,11 +417,15 @@ mod tests {
         }
     }
 
-    fn tensors(workspace: &Workspace<f32>, device: &mut Cpu<f32>) -> Tensors {
+    /// Does something as the only rank.
+    fn alone<R>(work: impl FnOnce(&mut Ranks<'_, f32>) -> R) -> R {
         let mut alone = Host::new(Box::new(Alone));
-        let plan = ParallelPlan { domain: 1, channel: 1, bucket_bytes: 1 << 20, shares_moments: false };
-        let mut ranks = Ranks::new(&mut alone, device, plan).unwrap();
-        workspace.to_tensors(device, &mut ranks)
+        let mut cpu = Cpu::new(Some(1)).unwrap();
+        work(&mut Ranks::new(&mut alone, &mut cpu, ParallelPlan::ALONE).unwrap())
+    }
+
+    fn tensors(workspace: &Workspace<f32>, device: &mut Cpu<f32>) -> Tensors {
+        alone(|ranks| workspace.to_tensors(device, ranks))
     }
 
     fn gradients(workspace: &Workspace<f32>, device: &Cpu<f32>) -> Vec<f32> {
@@ -446,13 +491,13 @@ mod tests {
 
         let mut device = Cpu::new(Some(1)).unwrap();
         let workspace = setting.open(&mut device);
-        workspace.read_tensors(&mut device, &kept).unwrap();
+        assert_eq!(alone(|ranks| workspace.read_tensors(&mut device, ranks, &kept)).unwrap(), None);
         (4..7).for_each(|update| advance(&workspace, &mut device, update));
         assert_eq!(tensors(&workspace, &mut device), uninterrupted);
 
         let mut foreign = kept;
         foreign.remove("adam.first.head.bias");
-        let error = workspace.read_tensors(&mut device, &foreign).unwrap_err();
+        let error = alone(|ranks| workspace.read_tensors(&mut device, ranks, &foreign)).unwrap_err();
         assert!(error.to_string().contains("adam.first.head.bias"), "{error}");
     }
 }

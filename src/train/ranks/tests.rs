@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::comm::{Host, run};
-use crate::device::ArenaPlan;
+use crate::device::{ArenaPlan, Device, Slot};
 use crate::device::cpu::Cpu;
 use crate::field::Layout;
 use crate::grid::Grid;
@@ -131,7 +131,8 @@ type Mesh = [usize; 3];
 
 fn plan_of([_, domain, channel]: Mesh, shares_moments: bool) -> ParallelPlan {
     // Pieces that fit no array.
-    ParallelPlan { domain, channel, bucket_bytes: 1000, shares_moments }
+    let shared = if shares_moments { Shared::Moments } else { Shared::Nothing };
+    ParallelPlan { domain, channel, bucket_bytes: 1000, shared, ..ParallelPlan::ALONE }
 }
 
 /// A training on a mesh; the first rank tells.
@@ -200,7 +201,7 @@ fn gradients<T: Real>(
     network.forward(device, LEADS);
     let weights = lead_weights(&plan().loss, LEADS);
     let losses = workspace.loss(device, &weights, 1.0);
-    network.backward_by_stretches(device, LEADS, &mut |device, part| ranks.add_up(device, part));
+    workspace.backward(device, ranks, LEADS, true);
     let mut loss = [losses.iter().zip(weights).map(|(loss, weight)| ranks.once(loss * weight)).sum()];
     ranks.total(&mut loss)?;
     Ok(loss[0])
@@ -268,7 +269,7 @@ fn worst(found: &[Vec<f64>], expected: &[Vec<f64>], passes: impl Fn(usize) -> bo
 fn every_rank_goes_on_with_its_own_choices() {
     let all = run(vec![(); 3], Duration::from_secs(60), |(), meeting| {
         let mut communicator = Host::new(meeting);
-        let plan = ParallelPlan { domain: 1, channel: 1, bucket_bytes: 1, shares_moments: false };
+        let plan = ParallelPlan::ALONE;
         let mut cpu = Cpu::<f32>::new(Some(1))?;
         let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan)?;
         let own = ranks.share().number;
@@ -287,7 +288,7 @@ fn every_rank_goes_on_with_its_own_choices() {
 
 #[test]
 fn a_mesh_numbers_channels_first_then_bands_then_samples() {
-    let plan = ParallelPlan { domain: 3, channel: 2, bucket_bytes: 1, shares_moments: true };
+    let plan = ParallelPlan { domain: 3, channel: 2, ..ParallelPlan::ALONE };
     let part = plan.part(17, 24).unwrap();
     let share = |number, of| Share { number, of };
     assert_eq!(part, Part { samples: share(2, 4), rows: share(2, 3), units: share(1, 2) });
