@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waves::Place;
+use wxsim::io::checkpoint;
 
 fn succeeds(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -90,6 +91,67 @@ fn shared_moments_change_no_bit_and_are_whole_in_checkpoints() {
     child.wait().unwrap();
     succeeds(&place.train("shared", &[&["--resume"], &shared[..]].concat()));
     place.assert_same("shared", "whole");
+}
+
+/// Kills a training after so many lines of its curve.
+fn kill_after(place: &Place, run: &str, more: &[&str], lines: usize) {
+    let mut child = place.command(run, more).spawn().unwrap();
+    while place.metrics(run).lines().count() < lines && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn ranks_that_share_everything_write_their_parts_and_any_number_goes_on() {
+    let place = Place::new();
+    succeeds(&place.train("one", &[]));
+    let stage = |zero: &'static str, ranks: &'static str| {
+        ["--ranks", ranks, "--set", zero, "--set", "parallel.offload=true"]
+    };
+    for zero in ["parallel.zero=2", "parallel.zero=3"] {
+        let run = &zero[zero.len() - 1..];
+        kill_after(&place, run, &stage(zero, "4"), 12);
+        let newest = checkpoint::steps(&place.run(run).join("checkpoints")).unwrap().pop().unwrap().1;
+        let parts = std::fs::read_dir(&newest).unwrap().filter_map(|entry| {
+            entry.unwrap().file_name().into_string().unwrap().strip_suffix("-of-4.safetensors").map(str::to_owned)
+        });
+        if checkpoint::is_complete(&newest) {
+            assert_eq!(parts.count(), 4);
+        }
+        // With two ranks, then with one that shares nothing.
+        kill_after(&place, run, &[&["--resume"], &stage(zero, "2")[..]].concat(), 30);
+        succeeds(&place.train(run, &["--resume"]));
+        assert_close(&place.curve(run), &place.curve("one"), 1e-3);
+    }
+    // A part that is lost is named, and the checkpoint before is taken.
+    let four = ["--ranks", "4", "--set", "parallel.zero=3"];
+    succeeds(&place.train("four", &four));
+    assert_close(&place.curve("four"), &place.curve("one"), 1e-3);
+    let newest = checkpoint::steps(&place.run("four").join("checkpoints")).unwrap().pop().unwrap().1;
+    std::fs::remove_file(newest.join("tensors-3-of-4.safetensors")).unwrap();
+    let text = succeeds(&place.train("four", &[&["--resume"], &four[..]].concat()));
+    assert!(text.contains("tensors-3-of-4.safetensors") && text.contains("going back"), "{text}");
+    assert_close(&place.curve("four"), &place.curve("one"), 1e-3);
+}
+
+#[test]
+fn a_lossy_wire_goes_on_with_the_same_bits_and_says_what_it_forgets() {
+    let place = Place::new();
+    let sparse = ["--ranks", "2", "--set", "parallel.wire={ top_k = 0.05 }"];
+    succeeds(&place.train("whole", &sparse));
+    kill_after(&place, "killed", &sparse, 17);
+    let text = succeeds(&place.train("killed", &[&["--resume"], &sparse[..]].concat()));
+    assert!(!text.contains("forgotten"), "{text}");
+    place.assert_same("killed", "whole");
+    let line = &place.curve("whole")[0];
+    assert!(line["wire_bytes"].as_u64().unwrap() > 0, "{line}");
+
+    kill_after(&place, "moved", &sparse, 17);
+    let more = ["--resume", "--ranks", "4", "--set", "parallel.wire={ top_k = 0.05 }"];
+    let text = succeeds(&place.train("moved", &more));
+    assert!(text.contains("are forgotten: the checkpoint has those of 2 ranks"), "{text}");
 }
 
 #[test]
@@ -219,7 +281,7 @@ fn a_training_is_planned_for_numbers_of_gpus_that_share_its_batches() {
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    let strong = lines(plan(&["--gpus", "1..4"]));
+    let strong = lines(plan(&["--gpus", "1..4", "--as-configured"]));
     let of = |lines: &[Value], key: &str| lines.iter().map(|l| l[key].as_f64().unwrap()).collect::<Vec<_>>();
     assert_eq!(of(&strong, "ranks"), [1.0, 2.0, 4.0]);
     assert_eq!(of(&strong, "samples"), [4.0; 3]);
@@ -232,10 +294,23 @@ fn a_training_is_planned_for_numbers_of_gpus_that_share_its_batches() {
         "{efficiency:?}"
     );
     assert!(memory[0] > memory[1] && memory[1] > memory[2], "{memory:?}");
-    let weak = lines(plan(&["--gpus", "1,3", "--weak"]));
+    let weak = lines(plan(&["--gpus", "1,3", "--weak", "--as-configured"]));
     assert_eq!(of(&weak, "samples"), [4.0, 12.0]);
 
-    let refused = plan(&["--gpus", "3"]);
+    // Every way, the fastest first, and one of them the best; sharing more takes less memory.
+    let ways = lines(plan(&["--gpus", "4", "--lossy"]));
+    let seconds = of(&ways, "seconds");
+    assert!(seconds.is_sorted() && ways.len() >= 4 * 3, "{ways:?}");
+    assert_eq!(ways.iter().filter(|way| way["best"] == true).count(), 1);
+    let way = |zero: u64, wire: &str, key: &str| {
+        let found = ways.iter().find(|w| w["zero"] == zero && w["wire"] == wire && w["domain"] == 1).unwrap();
+        found[key].as_f64().unwrap()
+    };
+    let memory = [0, 1, 2].map(|zero| way(zero, "float32", "memory"));
+    assert!(memory[0] > memory[1] && memory[1] > memory[2], "{memory:?}");
+    assert!(way(0, "bfloat16", "wire") < 0.7 * way(0, "float32", "wire"));
+
+    let refused = plan(&["--gpus", "3", "--as-configured"]);
     assert_eq!(refused.status.code(), Some(2));
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(text.contains("3 GPUs cannot share batches of 4 samples evenly"), "{text}");

@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::Serialize;
+
 use crate::commands::devices::Precision;
 use crate::config::model::Channels;
 use crate::config::{Config, Overrides};
+use crate::device::Picking;
 use crate::error::{Error, Result};
+use crate::model::Geometry;
 use crate::plan::{Card, Links, Meter, Prediction, Update, Wiretap, predict};
 use crate::preprocess::{Catalogue, Inputs};
-use crate::train::{TrainPlan, outline};
+use crate::train::{ParallelPlan, Shared, TrainPlan, Wire, outline};
 
 /// Predict memory, traffic and time of a training on NVIDIA H200 GPUs that share each batch.
 ///
@@ -39,7 +43,16 @@ pub struct Args {
     /// The same between nodes, for each GPU [GB/s]
     #[arg(long, default_value_t = 45.0, value_name = "GB/S", value_parser = rate)]
     network_bandwidth: f64,
-    /// Print JSON: one object a line
+    /// Only the mesh, the sharing and the wire of the configuration, instead of all that there are
+    #[arg(long)]
+    as_configured: bool,
+    /// Also wires on which gradients lose something
+    #[arg(long, conflicts_with = "as_configured")]
+    lossy: bool,
+    /// List every way, not only the fastest of each number of GPUs
+    #[arg(long)]
+    all: bool,
+    /// Print JSON: one object a line, every way
     #[arg(long)]
     json: bool,
 }
@@ -80,6 +93,25 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// One way to train on some GPUs, and what it would take.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Way {
+    data: usize,
+    domain: usize,
+    zero: u8,
+    wire: &'static str,
+    #[serde(flatten)]
+    prediction: Prediction,
+    fits: bool,
+    /// The fastest that fits, and loses nothing that the configuration does not.
+    best: bool,
+}
+
+/// Ways that are listed of each number of GPUs, unless all are asked for.
+const LISTED: usize = 3;
+
+const STAGES: [Shared; 4] = [Shared::Nothing, Shared::Moments, Shared::Gradients, Shared::Weights];
+
 pub fn run(args: &Args) -> Result<()> {
     let config = Config::load(&args.config, &args.overrides)?;
     let plan = config.train.plan(&config.loss)?;
@@ -98,18 +130,19 @@ pub fn run(args: &Args) -> Result<()> {
         cards_per_node: usize::from(args.gpus_per_node),
         latency: LATENCY,
     };
-    let parallel = config.parallel.plan()?;
-    let update = |ranks: usize, samples: usize| -> Result<Update> {
+    let configured = config.parallel.plan()?;
+    let update = |[data, domain]: [usize; 2], samples: usize, parallel: ParallelPlan| -> Result<Update> {
         let plan = TrainPlan { batch: samples, ..plan.clone() };
         let mut meter = Meter::new(card);
         let clock = meter.clock();
-        let mut wiretap = Wiretap::new(ranks, clock.clone());
+        let mut wiretap = Wiretap::new([data, domain], clock.clone());
         let overheard = wiretap.overheard();
         let bytes = outline(&plan, parallel, &architecture, layout, &mut wiretap, &mut meter)?;
-        let memory = bytes as f64 + card.overhead;
+        let memory = bytes as f64 + card.working + card.context;
         Ok(Update { seconds: clock.seconds(), events: overheard.events(), memory })
     };
-    let alone = update(1, plan.batch)?.seconds / plan.batch as f64;
+    let one = ParallelPlan { domain: 1, channel: 1, ..configured };
+    let alone = update([1, 1], plan.batch, one)?.seconds / plan.batch as f64;
     if !args.json {
         eprintln!(
             "{} in {}, longest rollout of {} steps, {} of {} samples",
@@ -120,8 +153,11 @@ pub fn run(args: &Args) -> Result<()> {
             plan.batch
         );
         println!(
-            "{:>5} {:>8} {:>10} {:>12} {:>10} {:>12} {:>12} {:>11}",
+            "{:>5} {:>13} {:>4} {:>8} {:>8} {:>10} {:>12} {:>10} {:>12} {:>12} {:>11}",
             "GPUs",
+            "data x domain",
+            "zero",
+            "wire",
             "samples",
             "GiB each",
             "MB on wire",
@@ -131,29 +167,54 @@ pub fn run(args: &Args) -> Result<()> {
             "efficiency"
         );
     }
-    let mut fastest: Option<Prediction> = None;
+    let mut fastest: Option<Way> = None;
     for &ranks in &args.gpus.0 {
         let samples = if args.weak { plan.batch * ranks } else { plan.batch };
-        if samples % ranks != 0 {
+        let mut ways = Vec::new();
+        for parallel in args.candidates(configured, ranks) {
+            let mesh = [ranks / parallel.domain, parallel.domain];
+            // What cannot be divided so is no way.
+            let cuts = architecture.bands(&Geometry::of(layout), parallel.domain).is_ok();
+            if samples % mesh[0] != 0 || !cuts {
+                continue;
+            }
+            let prediction = predict(&update(mesh, samples, parallel)?, ranks, samples, &links, alone);
+            let fits = prediction.memory <= card.memory;
+            let zero = STAGES.iter().position(|stage| *stage == parallel.shared).unwrap_or(0) as u8;
+            let wire = wire_name(parallel.wire);
+            ways.push(Way { data: mesh[0], domain: mesh[1], zero, wire, prediction, fits, best: false });
+        }
+        if ways.is_empty() {
             eprintln!("{ranks:>5} GPUs cannot share batches of {samples} samples evenly");
             continue;
         }
-        let prediction = predict(&update(ranks, samples)?, ranks, samples, &links, alone);
-        let fits = prediction.memory <= card.memory;
-        if args.json {
-            println!("{}", line(&prediction, fits)?);
-        } else {
-            println!("{}{}", row(&prediction), if fits { "" } else { "  does not fit" });
+        // Of equally fast ones the one that shares least comes first.
+        ways.sort_by(|a, b| a.prediction.seconds.total_cmp(&b.prediction.seconds));
+        let allowed = |way: &Way| way.fits && (way.wire == "float32" || way.wire == wire_name(configured.wire));
+        if let Some(best) = ways.iter_mut().find(|way| allowed(way)) {
+            best.best = true;
+            let rate = |way: &Way| way.prediction.samples as f64 / way.prediction.seconds;
+            if fastest.as_ref().is_none_or(|known| rate(best) > rate(known)) {
+                fastest = Some(best.clone());
+            }
         }
-        let rate = |p: &Prediction| p.samples as f64 / p.seconds;
-        if fits && fastest.is_none_or(|best| rate(&prediction) > rate(&best)) {
-            fastest = Some(prediction);
+        for (place, way) in ways.iter().enumerate() {
+            if args.json {
+                println!("{}", line(way)?);
+            } else if args.all || place < LISTED || way.best {
+                println!("{}", row(way));
+            }
         }
     }
     match fastest {
-        Some(best) if !args.json && args.gpus.0.len() > 1 => {
-            println!("fastest: {} GPUs, at an efficiency of {:.0} %", best.ranks, 100.0 * best.efficiency);
-        }
+        Some(best) if !args.json && args.gpus.0.len() > 1 => println!(
+            "fastest: {} GPUs as {} x {}, parallel.zero = {}, at an efficiency of {:.0} %",
+            best.prediction.ranks,
+            best.data,
+            best.domain,
+            best.zero,
+            100.0 * best.prediction.efficiency
+        ),
         Some(_) => {}
         None => return Err(Error::input("none of these numbers of GPUs can train this").hint(
             "choose numbers that divide train.batch; where it does not fit, a smaller batch or train.recompute = true",
@@ -162,25 +223,67 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn row(p: &Prediction) -> String {
+impl Args {
+    /// Ways to train on so many GPUs: as the configuration says, or all there are.
+    fn candidates(&self, configured: ParallelPlan, ranks: usize) -> Vec<ParallelPlan> {
+        if self.as_configured {
+            let divides = ranks.is_multiple_of(configured.domain);
+            return if divides { vec![configured] } else { Vec::new() };
+        }
+        let mut wires = vec![Wire::Exact, configured.wire];
+        if self.lossy {
+            wires.extend([Wire::Bf16, Wire::Largest { keep: Picking::BLOCK.div_ceil(100) }]);
+        }
+        wires.dedup();
+        let domains = (1..=ranks).filter(|domain| ranks.is_multiple_of(*domain));
+        let mut candidates = Vec::new();
+        for domain in domains {
+            for shared in STAGES {
+                for &wire in &wires {
+                    // One GPU has nobody to share with.
+                    if ranks > 1 || (shared == Shared::Nothing && wire == Wire::Exact) {
+                        candidates.push(ParallelPlan { domain, channel: 1, shared, wire, ..configured });
+                    }
+                }
+            }
+        }
+        candidates
+    }
+}
+
+fn wire_name(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Exact => "float32",
+        Wire::Bf16 => "bfloat16",
+        Wire::Largest { .. } => "top_k",
+    }
+}
+
+fn row(way: &Way) -> String {
+    let p = &way.prediction;
     format!(
-        "{:>5} {:>8} {:>10.2} {:>12.1} {:>10.2} {:>12.2} {:>12.0} {:>9.0} %",
+        "{:>5} {:>13} {:>4} {:>8} {:>8} {:>10.2} {:>12.1} {:>10.2} {:>12.2} {:>12.0} {:>9.0} %{}",
         p.ranks,
+        format!("{} x {}", way.data, way.domain),
+        way.zero,
+        way.wire,
         p.samples,
         p.memory / f64::from(1 << 30),
         p.wire / 1e6,
         1e3 * p.seconds,
         1e3 * p.waiting,
         p.samples as f64 / p.seconds,
-        100.0 * p.efficiency
+        100.0 * p.efficiency,
+        match (way.fits, way.best) {
+            (false, _) => "  does not fit",
+            (true, true) => "  *",
+            (true, false) => "",
+        }
     )
 }
 
-fn line(prediction: &Prediction, fits: bool) -> Result<String> {
-    let broken = |error| Error::run("cannot write the prediction").caused_by(error);
-    let mut value = serde_json::to_value(prediction).map_err(broken)?;
-    value["fits"] = fits.into();
-    Ok(value.to_string())
+fn line(way: &Way) -> Result<String> {
+    serde_json::to_string(way).map_err(|error| Error::run("cannot write the prediction").caused_by(error))
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ fn run_among(
     let interrupt = Interrupt::on_signals()?;
     let work = |mut opened: Opened<f32>, meeting: Box<dyn Meeting>| {
         let rank = meeting.rank();
-        let mesh = [1, 1];
+        let mesh = [parallel.domain, parallel.channel];
         let (mut communicator, placed) = args.ranks.communicator(&mut opened, meeting, mesh, limit)?;
         if communicator.size() > 1 && opened.gpu {
             let pace = pace(&mut opened, &mut *communicator)?;

@@ -8,8 +8,10 @@ pub struct Card {
     pub name: &'static str,
     /// Memory that a program can have [bytes].
     pub memory: f64,
-    /// What a process has besides its arena: context, kernels, weights in a library's order, its workspace [bytes].
-    pub overhead: f64,
+    /// What the driver needs for a process [bytes].
+    pub context: f64,
+    /// What a training has besides its arena: kernels, weights in a library's order, its workspace [bytes].
+    pub working: f64,
     /// Of passes over memory, read and written [B s⁻¹].
     pub bandwidth: f64,
     /// Of copies from and to the memory of the host's programs [B s⁻¹].
@@ -39,7 +41,8 @@ impl Card {
         Self {
             name: "NVIDIA H200",
             memory: 139.0 * (1u64 << 30) as f64,
-            overhead: 0.6 * (1u64 << 30) as f64,
+            context: 0.5 * (1u64 << 30) as f64,
+            working: 0.1 * (1u64 << 30) as f64,
             bandwidth: 3.5e12,
             host: 10e9,
             cache: 40e6,

@@ -46,12 +46,12 @@ pub struct Prediction {
 /// Lets `ranks` cards do what `update` says, each on `samples / ranks` samples. What they exchange takes the wire in order; a
 /// card goes on meanwhile where it need not wait. `alone` is what one card takes for a sample [s].
 pub fn predict(update: &Update, ranks: usize, samples: usize, links: &Links, alone: f64) -> Prediction {
-    let rate = if ranks > links.cards_per_node { links.across } else { links.within };
     // When the wire is free, and how much later than by itself the card is.
     let (mut free, mut waiting, mut wire) = (0.0_f64, 0.0_f64, 0.0);
     for event in &update.events {
         match *event {
-            Event::Transfer { at, sent, steps, waits } => {
+            Event::Transfer { at, sent, steps, waits, span } => {
+                let rate = if span > links.cards_per_node { links.across } else { links.within };
                 free = free.max(at + waiting) + sent / rate + steps * links.latency;
                 wire += sent;
                 if waits {
@@ -73,14 +73,14 @@ mod tests {
     const LINKS: Links = Links { within: 100.0, across: 10.0, cards_per_node: 4, latency: 0.0 };
 
     /// Two halves of the gradients, and an update of 2 s.
-    fn update(sent: f64) -> Update {
-        let half = |at| Event::Transfer { at, sent, steps: 1.0, waits: false };
+    fn update(sent: f64, span: usize) -> Update {
+        let half = |at| Event::Transfer { at, sent, steps: 1.0, waits: false, span };
         Update { seconds: 10.0, events: vec![half(6.0), half(8.0), Event::Join { at: 8.0 }], memory: 1.0 }
     }
 
     #[test]
     fn one_card_waits_for_nobody() {
-        let update = Update { events: vec![Event::Join { at: 8.0 }], ..update(0.0) };
+        let update = Update { events: vec![Event::Join { at: 8.0 }], ..update(0.0, 1) };
         let alone = predict(&update, 1, 16, &LINKS, 10.0 / 16.0);
         assert_eq!((alone.seconds, alone.waiting, alone.wire, alone.efficiency), (10.0, 0.0, 0.0, 1.0));
     }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_first_half_travels_while_the_second_is_made() {
         // Each half takes 1 s: the first is there at 7 s, the second at 9 s.
-        let two = predict(&update(100.0), 2, 32, &LINKS, 10.0 / 16.0);
+        let two = predict(&update(100.0, 2), 2, 32, &LINKS, 10.0 / 16.0);
         assert_eq!((two.waiting, two.seconds, two.wire), (1.0, 11.0, 200.0));
         assert!((two.efficiency - 10.0 / 11.0).abs() < 1e-15);
     }
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn shared_weights_come_back_after_the_update() {
         // 1 s more, when all is done.
-        let mut shared = update(100.0);
-        shared.events.push(Event::Transfer { at: 10.0, sent: 100.0, steps: 1.0, waits: true });
+        let mut shared = update(100.0, 2);
+        shared.events.push(Event::Transfer { at: 10.0, sent: 100.0, steps: 1.0, waits: true, span: 2 });
         let two = predict(&shared, 2, 32, &LINKS, 10.0 / 16.0);
         assert_eq!((two.waiting, two.wire), (2.0, 300.0));
     }
@@ -105,14 +105,22 @@ mod tests {
     #[test]
     fn nodes_are_joined_by_slower_links() {
         // 17.5 s each, from 6 s on: 41 s, where the backward pass was done at 8 s.
-        let eight = predict(&update(175.0), 8, 128, &LINKS, 10.0 / 16.0);
+        let eight = predict(&update(175.0, 8), 8, 128, &LINKS, 10.0 / 16.0);
         assert_eq!(eight.waiting, 33.0);
     }
 
     #[test]
+    fn groups_within_a_node_are_fast_in_large_meshes_too() {
+        let eight = predict(&update(175.0, 4), 8, 128, &LINKS, 10.0 / 16.0);
+        // 1.75 s each.
+        assert_eq!(eight.waiting, 1.75);
+    }
+
+    #[test]
     fn who_waits_for_weights_is_late_with_all_that_follows() {
-        let bring = |at| Event::Transfer { at, sent: 100.0, steps: 1.0, waits: true };
-        let late = Update { events: vec![bring(0.0), bring(1.0), Event::Join { at: 8.0 }], ..update(0.0) };
+        let bring = |at| Event::Transfer { at, sent: 100.0, steps: 1.0, waits: true, span: 2 };
+        let events = vec![bring(0.0), bring(1.0), Event::Join { at: 8.0 }];
+        let late = Update { events, ..update(0.0, 1) };
         assert_eq!(predict(&late, 2, 32, &LINKS, 1.0).waiting, 2.0);
     }
 }

@@ -1,11 +1,12 @@
 //! A communicator that exchanges nothing and remembers what it was asked for, and when.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Clock;
 use crate::comm::{Communicator, Reduce};
 use crate::device::{Device, Slot};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What a card asks of others.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,6 +20,8 @@ pub enum Event {
         steps: f64,
         /// Whether the card does nothing else meanwhile.
         waits: bool,
+        /// Cards from the first to the last of those that take part.
+        span: usize,
     },
     /// All that was asked for before has to be done.
     Join { at: f64 },
@@ -41,6 +44,9 @@ impl Overheard {
 /// The first of some cards, which pretends that there are others.
 pub struct Wiretap {
     size: usize,
+    span: usize,
+    /// Sizes and spans of the groups that it is going to be split into.
+    groups: VecDeque<(usize, usize)>,
     clock: Clock,
     overheard: Overheard,
 }
@@ -49,9 +55,11 @@ pub struct Wiretap {
 const EACH: f64 = 4.0;
 
 impl Wiretap {
-    /// Listens to one of `size` cards, whose work `clock` counts.
-    pub fn new(size: usize, clock: Clock) -> Self {
-        Self { size, clock, overheard: Overheard::default() }
+    /// Listens to the first card of a mesh of `[data, domain]` cards, counted with the domain first, whose work `clock` counts. If
+    /// it is split, then into bands of rows.
+    pub fn new([data, domain]: [usize; 2], clock: Clock) -> Self {
+        let size = data * domain;
+        Self { size, span: size, groups: [(domain, domain)].into(), clock, overheard: Overheard::default() }
     }
 
     pub fn overheard(&self) -> Overheard {
@@ -60,8 +68,8 @@ impl Wiretap {
 
     fn transfer(&self, numbers: f64, steps: f64) {
         if self.size > 1 {
-            let (at, waits) = (self.clock.seconds(), !self.clock.is_aside());
-            self.overheard.add(Event::Transfer { at, sent: EACH * numbers, steps, waits });
+            let (at, waits, span) = (self.clock.seconds(), !self.clock.is_aside(), self.span);
+            self.overheard.add(Event::Transfer { at, sent: EACH * numbers, steps, waits, span });
         }
     }
 
@@ -126,10 +134,11 @@ impl Communicator<f32> for Wiretap {
         Ok(())
     }
 
-    /// Of one card more: nobody else is there to tell its colour.
     fn split(&mut self, _: &mut dyn Device<f32>, _: usize) -> Result<Box<dyn Communicator<f32>>> {
+        let group = self.groups.pop_front();
+        let (size, span) = group.ok_or_else(|| Error::run("a mesh is split once for each of its axes"))?;
         let (clock, overheard) = (self.clock.clone(), self.overheard.clone());
-        Ok(Box::new(Self { size: self.size, clock, overheard }))
+        Ok(Box::new(Self { size, span, groups: VecDeque::new(), clock, overheard }))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -5,6 +5,7 @@ use crate::device::{ArenaPlan, Device};
 use crate::error::{Error, Result};
 use crate::field::Layout;
 use crate::model::{Architecture, Geometry};
+use crate::train::band::Band;
 use crate::train::plan::TrainPlan;
 use crate::train::ranks::{ParallelPlan, Ranks};
 use crate::train::weights::{Weights, lead_weights};
@@ -26,10 +27,13 @@ pub fn outline(
     if batch == 0 {
         return Err(Error::input("a device needs at least one sample of each batch"));
     }
-    let weights = Weights::new(&plan.loss, layout, None)?;
-    let mut arena = ArenaPlan::default();
     let geometry = Geometry::of(layout);
-    let shard = parallel.shard(ranks.part().replica());
+    let rows = ranks.part().rows;
+    let band = Band::new(architecture.bands(&geometry, rows.of)?.remove(rows.number), layout, 0);
+    let geometry = geometry.band(&band.rows);
+    let weights = Weights::new(&plan.loss, layout, None)?.band(&band);
+    let mut arena = ArenaPlan::default();
+    let shard = ranks.plan.shard(ranks.part().replica());
     let workspace =
         Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
     // The next batch is made in a place of its own.
@@ -53,5 +57,6 @@ pub fn outline(
     workspace.update(device, plan.learning_rate.peak, 1.0, 1);
     workspace.share_weights(device, &mut ranks);
     workspace.average(device, plan.ema_decay);
+    ranks.close(device)?;
     Ok(bytes)
 }

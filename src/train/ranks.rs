@@ -86,8 +86,9 @@ impl ParallelPlan {
 
     /// What a rank shares that does this share of what can be learned about its weights: [`Part::replica`].
     pub(super) fn shard(self, share: Share) -> Sharding {
-        let Self { bucket_bytes, wire, offload, .. } = self;
-        let shared = if share.of == 1 { Shared::Nothing } else { self.shared };
+        let Self { bucket_bytes, offload, .. } = self;
+        // A rank by itself has nobody to share with, and nothing to send.
+        let (shared, wire) = if share.of == 1 { Default::default() } else { (self.shared, self.wire) };
         Sharding { share, shared, wire, bucket_bytes, offload }
     }
 }

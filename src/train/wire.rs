@@ -68,7 +68,13 @@ impl Line {
         // A rank by itself sends nothing, and has nothing to compress.
         let wire = if ranks == 1 { Wire::Exact } else { wire };
         let longest = rooms.iter().copied().max().unwrap_or(0);
-        let bucket = if pieces_only { longest } else { bucket.min(longest) }.max(1);
+        let bucket = match wire {
+            _ if pieces_only => longest,
+            // Blocks of which the largest are picked are not cut.
+            Wire::Largest { .. } => (bucket / Picking::BLOCK).max(1) * Picking::BLOCK,
+            _ => bucket.min(longest),
+        };
+        let bucket = bucket.min(longest).max(1);
         let room = ranks * piece(bucket, ranks);
         let (out, incoming, own) = match wire {
             // Sums of pieces that are added to others.
@@ -83,11 +89,6 @@ impl Line {
         let [out, incoming, own, residual] = [out, incoming, own, residual].map(|len| arena.slot(len));
         let (sent, before) = (Cell::new(0), Cell::new(0));
         Self { wire, ranks, bucket, out, incoming, own, residual, sent, before }
-    }
-
-    /// Whether one thing has to be sent after the other: they share the room.
-    pub fn is_narrow(&self) -> bool {
-        self.wire != Wire::Exact
     }
 
     /// What was not sent yet; empty where everything is.

@@ -323,7 +323,6 @@ mod tests {
     use crate::train::ranks::ParallelPlan;
     use crate::train::schedule::uniform;
     use crate::train::weights::lead_weights;
-    use crate::train::wire::Wire;
     use crate::variable::Quantity;
 
     fn plan(batch: usize) -> TrainPlan {

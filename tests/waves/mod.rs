@@ -127,7 +127,7 @@ impl Place {
         assert_eq!(self.curve(run), self.curve(other));
         let last = |run: &str| {
             let (step, path) = checkpoint::steps(&self.run(run).join("checkpoints")).unwrap().pop().unwrap();
-            (step, std::fs::read(path.join("tensors.safetensors")).unwrap())
+            (step, checkpoint::load(&path).unwrap().tensors)
         };
         assert!(last(run) == last(other), "the last checkpoints differ");
         let best = |run: &str| std::fs::read_link(self.run(run).join("best")).unwrap();

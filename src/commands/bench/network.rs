@@ -313,6 +313,20 @@ mod tests {
     const MEASURED: [(&str, f64); 4] =
         [("wb5.6-patch2", 26.6), ("wb5.6", 5.70), ("grid1.5", 20.2), ("grid0.25", 22.4)];
 
+    /// Memory of the same trainings without the driver's context, as nvidia-smi told it [GiB].
+    const MEMORY: [f64; 4] = [1.73, 1.13, 3.90, 8.05];
+
+    #[test]
+    fn memory_is_planned_to_5_percent_of_what_was_measured() {
+        for (config, measured) in ON_A_GPU.iter().zip(MEMORY) {
+            let card = Card::h200(Compute::Bf16);
+            let training = Training::plan(config, &mut Meter::new(card)).unwrap();
+            let planned = (training.bytes as f64 + card.working) / f64::from(1 << 30);
+            println!("{}: planned {planned:.3} GiB, took {measured}", config.name);
+            assert!((planned / measured - 1.0).abs() < 0.05, "{}: {planned} GiB, took {measured}", config.name);
+        }
+    }
+
     #[test]
     fn training_steps_are_planned_to_15_percent_of_what_was_measured() {
         for (config, (name, measured)) in ON_A_GPU.iter().zip(MEASURED) {

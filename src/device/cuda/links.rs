@@ -36,7 +36,7 @@ pub fn wiring(ordinal: usize) -> Option<Wiring> {
     let others = (0..nvml.device_count().ok()?).filter_map(|index| {
         let other = nvml.device_by_index(index).ok()?;
         let bus = address(&other).filter(|bus| *bus != name)?;
-        Some((bus, reach(&own, &other)))
+        Some((bus, reach(&own, other)))
     });
     Some(Wiring { others: others.collect(), node: own.numa_node_id().ok(), bus: name })
 }
@@ -45,9 +45,9 @@ fn address(device: &Device<'_>) -> Option<String> {
     Some(device.pci_info().ok()?.bus_id.to_lowercase())
 }
 
-fn reach(own: &Device<'_>, other: &Device<'_>) -> Reach {
+fn reach(own: &Device<'_>, other: Device<'_>) -> Reach {
     // A switch between them is no hindrance: the driver says whether one can read the other's memory by NVLink.
-    if let Ok(P2pStatus::Ok) = own.p2p_status(other, P2pCapabilitiesIndex::NvLink) {
+    if let Ok(P2pStatus::Ok) = own.p2p_status(&other, P2pCapabilitiesIndex::NvLink) {
         return Reach::Nvlink;
     }
     match own.topology_common_ancestor(other) {

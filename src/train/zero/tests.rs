@@ -92,7 +92,9 @@ pub fn learn<T: Real>(size: usize, case: Case) -> Learned {
         let mut communicator = Host::new(meeting);
         let mut cpu = Cpu::new(Some(1))?;
         let mut ranks = Ranks::new(&mut communicator, &mut cpu, case.parallel)?;
-        of_rank::<T>(&mut ranks, &mut cpu, case)
+        let learned = of_rank::<T>(&mut ranks, &mut cpu, case)?;
+        ranks.close(&mut cpu)?;
+        Ok(learned)
     });
     each.unwrap().remove(0)
 }
