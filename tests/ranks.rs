@@ -115,7 +115,13 @@ fn ranks_that_share_everything_write_their_parts_and_any_number_goes_on() {
         kill_after(&place, run, &stage(zero, "4"), 12);
         let newest = checkpoint::steps(&place.run(run).join("checkpoints")).unwrap().pop().unwrap().1;
         let parts = std::fs::read_dir(&newest).unwrap().filter_map(|entry| {
-            entry.unwrap().file_name().into_string().unwrap().strip_suffix("-of-4.safetensors").map(str::to_owned)
+            entry
+                .unwrap()
+                .file_name()
+                .into_string()
+                .unwrap()
+                .strip_suffix("-of-4.safetensors")
+                .map(str::to_owned)
         });
         if checkpoint::is_complete(&newest) {
             assert_eq!(parts.count(), 4);

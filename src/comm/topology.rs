@@ -79,7 +79,8 @@ impl Topology {
         let wrong = |error: serde_json::Error| Error::run("the spot of a rank").caused_by(error);
         let words = serde_json::to_string(own).map_err(wrong)?;
         let all = meeting.exchange("topology", Parcel::ForAll(Arc::from(words.as_bytes())))?;
-        let spots = all.iter().map(|words| serde_json::from_slice(words).map_err(wrong)).collect::<Result<_>>()?;
+        let spots =
+            all.iter().map(|words| serde_json::from_slice(words).map_err(wrong)).collect::<Result<_>>()?;
         Ok(Self { spots })
     }
 
@@ -154,7 +155,8 @@ impl Topology {
     fn way_along(&self, mesh: [usize; 3], order: &[usize], axis: usize) -> Option<Way> {
         let stride: usize = mesh[axis + 1..].iter().product();
         let firsts = (0..order.len()).filter(|place| place / stride % mesh[axis] == 0);
-        let groups = firsts.map(|first| (0..mesh[axis]).map(|i| order[first + i * stride]).collect::<Vec<_>>());
+        let groups =
+            firsts.map(|first| (0..mesh[axis]).map(|i| order[first + i * stride]).collect::<Vec<_>>());
         groups.filter_map(|group| self.slowest(&group)).max()
     }
 
@@ -176,7 +178,8 @@ impl Topology {
             };
             let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();
             let joined = self.slowest(&ranks).map(|way| format!(", joined by {} or faster", way.name()));
-            let nodes = if nodes.is_empty() { String::new() } else { format!(", NUMA nodes {}", nodes.join(", ")) };
+            let nodes =
+                if nodes.is_empty() { String::new() } else { format!(", NUMA nodes {}", nodes.join(", ")) };
             format!("{host}: ranks {}{}{nodes}", numbers.join(", "), joined.unwrap_or_default())
         };
         hosts.iter().map(line).collect()
@@ -204,12 +207,10 @@ impl Placement {
         let [data, domain, channel] = self.mesh;
         let by = |what: &str, way: Option<Way>| way.map(|way| format!("{what} by {}", way.name()));
         let ways = [("gradients", 0), ("rows", 1), ("channels", 2)];
-        let ways: Vec<String> = ways.into_iter().filter_map(|(what, axis)| by(what, self.ways[axis])).collect();
-        let order = if self.is_as_given() {
-            String::new()
-        } else {
-            format!("; ranks in the order {:?}", self.order)
-        };
+        let ways: Vec<String> =
+            ways.into_iter().filter_map(|(what, axis)| by(what, self.ways[axis])).collect();
+        let order =
+            if self.is_as_given() { String::new() } else { format!("; ranks in the order {:?}", self.order) };
         format!("mesh: {data} x {domain} x {channel} (data x domain x channel), {}{order}", ways.join(", "))
     }
 }

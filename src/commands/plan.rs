@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> Result<()> {
         let plan = TrainPlan { batch: samples, ..plan.clone() };
         let mut meter = Meter::new(card);
         let clock = meter.clock();
-        let mut wiretap = Wiretap::new([data, domain], clock.clone());
+        let mut wiretap = Wiretap::new([data, domain], clock.clone(), card.activation);
         let overheard = wiretap.overheard();
         let bytes = outline(&plan, parallel, &architecture, layout, &mut wiretap, &mut meter)?;
         let memory = bytes as f64 + card.working + card.context;
@@ -190,7 +190,8 @@ pub fn run(args: &Args) -> Result<()> {
         }
         // Of equally fast ones the one that shares least comes first.
         ways.sort_by(|a, b| a.prediction.seconds.total_cmp(&b.prediction.seconds));
-        let allowed = |way: &Way| way.fits && (way.wire == "float32" || way.wire == wire_name(configured.wire));
+        let allowed =
+            |way: &Way| way.fits && (way.wire == "float32" || way.wire == wire_name(configured.wire));
         if let Some(best) = ways.iter_mut().find(|way| allowed(way)) {
             best.best = true;
             let rate = |way: &Way| way.prediction.samples as f64 / way.prediction.seconds;
@@ -230,11 +231,13 @@ impl Args {
             let divides = ranks.is_multiple_of(configured.domain);
             return if divides { vec![configured] } else { Vec::new() };
         }
-        let mut wires = vec![Wire::Exact, configured.wire];
-        if self.lossy {
-            wires.extend([Wire::Bf16, Wire::Largest { keep: Picking::BLOCK.div_ceil(100) }]);
+        let mut wires = vec![Wire::Exact];
+        let lossy = [Wire::Bf16, Wire::Largest { keep: Picking::BLOCK.div_ceil(100) }];
+        for wire in [configured.wire].into_iter().chain(lossy.into_iter().filter(|_| self.lossy)) {
+            if !wires.contains(&wire) {
+                wires.push(wire);
+            }
         }
-        wires.dedup();
         let domains = (1..=ranks).filter(|domain| ranks.is_multiple_of(*domain));
         let mut candidates = Vec::new();
         for domain in domains {

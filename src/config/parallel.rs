@@ -50,7 +50,9 @@ impl WireConfig {
                 let keep = (share * Picking::BLOCK as f64).round() as usize;
                 Ok(Wire::Largest { keep: keep.max(1) })
             }
-            Self::TopK(_) => Err(Error::input("parallel.wire.top_k must be a share of the gradients, above 0 and up to 1")),
+            Self::TopK(_) => {
+                Err(Error::input("parallel.wire.top_k must be a share of the gradients, above 0 and up to 1"))
+            }
         }
     }
 }

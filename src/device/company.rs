@@ -116,7 +116,7 @@ impl Seam {
 }
 
 /// Fetches the halo rows that others hold.
-pub(super) fn fill<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, x: Slot) {
+pub fn fill<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, x: Slot) {
     let Some(seam) = &map.seam else { return };
     let (given, got) = ([seam.width, seam.rows], [0, seam.width + seam.rows]);
     if map.images > 1 {
@@ -130,7 +130,7 @@ pub(super) fn fill<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, x: Slot) 
 
 /// The transpose: brings the gradient of these rows to those who hold them, and adds what comes from there to where it
 /// belongs.
-pub(super) fn adjoint<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, dx: Slot) {
+pub fn adjoint<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, dx: Slot) {
     let Some(seam) = &map.seam else { return };
     let halo = [0, seam.width + seam.rows];
     seam.swap(device, map.images, dx, halo, halo);

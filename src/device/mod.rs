@@ -10,7 +10,7 @@
 mod arena;
 mod boundary;
 pub mod check;
-mod company;
+pub mod company;
 pub mod cpu;
 pub mod cuda;
 mod daylight;

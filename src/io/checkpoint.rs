@@ -494,7 +494,10 @@ mod tests {
             assert_eq!(latest_complete(folder.path()).unwrap().checkpoint.unwrap().path, old);
             seals.extend(write_part(&new, (writer, 3), &part(names)).unwrap());
         }
-        assert_eq!(seals.keys().collect::<Vec<_>>(), ["tensors-1-of-3.safetensors", "tensors-2-of-3.safetensors"]);
+        assert_eq!(
+            seals.keys().collect::<Vec<_>>(),
+            ["tensors-1-of-3.safetensors", "tensors-2-of-3.safetensors"]
+        );
         finish(&new, seals, "{}").unwrap();
         assert_eq!(load(&new).unwrap().tensors, all);
 

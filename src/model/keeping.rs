@@ -206,7 +206,11 @@ impl Blocks {
     }
 
     pub fn room_between_updates(&self, block: usize) -> Slot {
-        if self.tails.is_empty() { self.own_gradients(block) } else { self.passage.part(0, self.lengths[block]) }
+        if self.tails.is_empty() {
+            self.own_gradients(block)
+        } else {
+            self.passage.part(0, self.lengths[block])
+        }
     }
 
     /// Sees to it that a block's weights can be read from here on.

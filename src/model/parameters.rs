@@ -280,8 +280,7 @@ mod tests {
             input_frames: 2,
             dropout: 0.0,
         };
-        let (parameters, blocks) =
-            plan(&mut ArenaPlan::default(), &architecture, true, Keeping::Whole, None);
+        let (parameters, blocks) = plan(&mut ArenaPlan::default(), &architecture, true, Keeping::Whole, None);
         assert_eq!(blocks.weights.len(), blocks.gradients.len());
         for parameter in &parameters {
             let values: Vec<usize> = (0..parameter.len()).collect();

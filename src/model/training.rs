@@ -92,13 +92,7 @@ impl<T: Real> Network<T> {
         });
     }
 
-    fn backward_over(
-        &self,
-        device: &mut dyn Device<T>,
-        steps: usize,
-        leads: usize,
-        loan: &mut Loan<'_, T>,
-    ) {
+    fn backward_over(&self, device: &mut dyn Device<T>, steps: usize, leads: usize, loan: &mut Loan<'_, T>) {
         let frames = self.architecture.input_frames;
         for layer in &self.layers {
             device.zero(layer.dc);

@@ -7,7 +7,7 @@ use super::Card;
 use crate::device::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Picking, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
+    Loss, Picking, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
 };
 use crate::error::Result;
 
@@ -177,11 +177,13 @@ impl Device<f32> for Meter {
         self.slots(&[from, to]);
     }
 
-    fn halo_fill(&mut self, _: &HaloMap, _: Slot) {
+    fn halo_fill(&mut self, map: &HaloMap, x: Slot) {
         self.pass(0.0);
+        company::fill(self, map, x);
     }
 
-    fn halo_adjoint(&mut self, _: &HaloMap, _: Slot) {
+    fn halo_adjoint(&mut self, map: &HaloMap, dx: Slot) {
+        company::adjoint(self, map, dx);
         self.pass(0.0);
     }
 
@@ -206,14 +208,18 @@ impl Device<f32> for Meter {
         self.place(p);
     }
 
-    fn cell_forward(&mut self, cell: &Cell, h: Slot, _: &HaloMap, above: Option<&Above>) {
+    fn cell_forward(&mut self, cell: &Cell, h: Slot, map: &HaloMap, above: Option<&Above>) {
         let gates = self.bytes_of(cell.gates) * if cell.keeps_gates { 2.0 } else { 1.0 };
         let states = self.bytes_of(cell.c) * if cell.c_before.is_some() { 2.0 } else { 1.0 };
         let up = above.map_or(0.0, |above| self.bytes_of(above.slot));
         self.pass(gates + states + self.bytes_of(h) + up);
+        company::fill(self, map, h);
     }
 
-    fn cell_backward(&mut self, cell: &Cell, _: &HaloMap, gradients: &CellGradients) {
+    fn cell_backward(&mut self, cell: &Cell, map: &HaloMap, gradients: &CellGradients) {
+        if let Some(h) = gradients.h {
+            company::adjoint(self, map, h);
+        }
         let states = self.bytes_of(cell.c) * if cell.c_before.is_some() { 4.0 } else { 3.0 };
         let above = gradients.above.map(|above| above.slot);
         let read: f64 = gradients.h.into_iter().chain(above).map(|slot| self.bytes_of(slot)).sum();

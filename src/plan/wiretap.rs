@@ -41,36 +41,43 @@ impl Overheard {
     }
 }
 
-/// The first of some cards, which pretends that there are others.
+/// One of some cards, which pretends that there are others.
 pub struct Wiretap {
+    rank: usize,
     size: usize,
     span: usize,
     /// Sizes and spans of the groups that it is going to be split into.
     groups: VecDeque<(usize, usize)>,
     clock: Clock,
+    activation: f64,
     overheard: Overheard,
 }
 
-/// Bytes of a number.
+/// Bytes of a number that is kept as it is.
 const EACH: f64 = 4.0;
 
 impl Wiretap {
-    /// Listens to the first card of a mesh of `[data, domain]` cards, counted with the domain first, whose work `clock` counts. If
-    /// it is split, then into bands of rows.
-    pub fn new([data, domain]: [usize; 2], clock: Clock) -> Self {
-        let size = data * domain;
-        Self { size, span: size, groups: [(domain, domain)].into(), clock, overheard: Overheard::default() }
+    /// Listens to a card of a mesh of `[data, domain]` cards, counted with the domain first, whose work `clock` counts and who keeps
+    /// activations in so many bytes. If it is split, then into bands of rows; it has one between others if there is one.
+    pub fn new([data, domain]: [usize; 2], clock: Clock, activation: f64) -> Self {
+        let (rank, size, overheard) = (usize::from(domain > 2), data * domain, Overheard::default());
+        Self { rank, size, span: size, groups: [(domain, domain)].into(), clock, activation, overheard }
     }
 
     pub fn overheard(&self) -> Overheard {
         self.overheard.clone()
     }
 
-    fn transfer(&self, numbers: f64, steps: f64) {
+    /// Of so many bytes.
+    fn transfer(&self, sent: f64, steps: f64) {
         if self.size > 1 {
             let (at, waits, span) = (self.clock.seconds(), !self.clock.is_aside(), self.span);
-            self.overheard.add(Event::Transfer { at, sent: EACH * numbers, steps, waits, span });
+            self.overheard.add(Event::Transfer { at, sent, steps, waits, span });
         }
+    }
+
+    fn bytes(&self, slot: Slot) -> f64 {
+        slot.len() as f64 * if slot.is_activation() { self.activation } else { EACH }
     }
 
     fn others(&self) -> f64 {
@@ -85,7 +92,7 @@ impl Wiretap {
 /// Rings (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002), but for what every pair exchanges by itself.
 impl Communicator<f32> for Wiretap {
     fn rank(&self) -> usize {
-        0
+        self.rank
     }
 
     fn size(&self) -> usize {
@@ -94,27 +101,27 @@ impl Communicator<f32> for Wiretap {
 
     fn all_reduce(&mut self, _: &mut dyn Device<f32>, slot: Slot, _: Reduce) {
         let share = 2.0 * self.others() / self.size as f64;
-        self.transfer(share * slot.len() as f64, 2.0 * self.others());
+        self.transfer(share * self.bytes(slot), 2.0 * self.others());
     }
 
     fn reduce_scatter(&mut self, _: &mut dyn Device<f32>, _: Slot, to: Slot, _: Reduce) {
-        self.transfer(self.others() * to.len() as f64, self.others());
+        self.transfer(self.others() * self.bytes(to), self.others());
     }
 
     fn all_gather(&mut self, _: &mut dyn Device<f32>, from: Slot, _: Slot) {
-        self.transfer(self.others() * from.len() as f64, self.others());
+        self.transfer(self.others() * self.bytes(from), self.others());
     }
 
     fn all_to_all(&mut self, _: &mut dyn Device<f32>, from: Slot, _: Slot) {
-        self.transfer(self.others() / self.size as f64 * from.len() as f64, 1.0);
+        self.transfer(self.others() / self.size as f64 * self.bytes(from), 1.0);
     }
 
     fn broadcast(&mut self, _: &mut dyn Device<f32>, slot: Slot, _: usize) {
-        self.transfer(slot.len() as f64, self.others());
+        self.transfer(self.bytes(slot), self.others());
     }
 
     fn exchange(&mut self, _: &mut dyn Device<f32>, sent: &[(usize, Slot)], _: &[(usize, Slot)]) {
-        self.transfer(sent.iter().map(|(_, slot)| slot.len() as f64).sum(), 1.0);
+        self.transfer(sent.iter().map(|(_, slot)| self.bytes(*slot)).sum(), 1.0);
     }
 
     fn depend(&mut self) {}
@@ -138,7 +145,8 @@ impl Communicator<f32> for Wiretap {
         let group = self.groups.pop_front();
         let (size, span) = group.ok_or_else(|| Error::run("a mesh is split once for each of its axes"))?;
         let (clock, overheard) = (self.clock.clone(), self.overheard.clone());
-        Ok(Box::new(Self { size, span, groups: VecDeque::new(), clock, overheard }))
+        let (rank, activation) = (self.rank, self.activation);
+        Ok(Box::new(Self { rank, size, span, groups: VecDeque::new(), clock, activation, overheard }))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -78,9 +78,7 @@ impl Workspace<f32> {
                 room = Some((parameter.block, whole));
                 if writers[number * parameters.len() + index] == own {
                     let values = match whole {
-                        Some(whole) => {
-                            parameter.read(device, whole.part(parameter.start, parameter.len()))
-                        }
+                        Some(whole) => parameter.read(device, whole.part(parameter.start, parameter.len())),
                         None => {
                             let start = self.cut.start(parameter.block) + parameter.start;
                             let range = start..start + parameter.len();
@@ -185,7 +183,7 @@ mod tests {
     #[test]
     fn ranks_write_about_as_much_each() {
         assert_eq!(writers(&[5, 1, 9, 3], 1), [0; 4]);
-        assert_eq!(writers(&[5, 1, 9, 3], 2), [1, 0, 0, 1]);
+        assert_eq!(writers(&[5, 1, 9, 3], 2), [1, 1, 0, 1]);
         assert_eq!(writers(&[4, 4, 4, 4, 1], 8), [0, 1, 2, 3, 4], "some write nothing");
     }
 }

@@ -52,7 +52,7 @@ pub use rehearsal::{Rehearsal, rehearse};
 pub use start::{Training, train};
 pub use stopping::Best;
 pub use wire::Wire;
-pub use zero::{Shared, Sharding};
+pub use zero::{Sharding, Shared};
 
 /// What a training will be, known before its first update.
 #[derive(Debug, Clone, PartialEq)]

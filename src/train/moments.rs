@@ -9,7 +9,10 @@ use crate::device::{AdamW, ArenaPlan, Device, Real, Slot};
 pub(super) enum Moments<T: Real> {
     Device([Slot; 2]),
     /// In the host's memory; the device has room for a part of them. Every number goes to the device and back once an update.
-    Host { kept: RefCell<[Vec<T>; 2]>, visiting: [Slot; 2] },
+    Host {
+        kept: RefCell<[Vec<T>; 2]>,
+        visiting: [Slot; 2],
+    },
 }
 
 /// Numbers that visit the device at once.
@@ -44,7 +47,8 @@ impl<T: Real> Moments<T> {
                     for (slot, kept) in [first, second].into_iter().zip(&*kept) {
                         device.upload(slot, &kept[here.clone()]);
                     }
-                    let [parameter, gradient] = [step.parameter, step.gradient].map(|slot| slot.part(start, len));
+                    let [parameter, gradient] =
+                        [step.parameter, step.gradient].map(|slot| slot.part(start, len));
                     device.adamw(&AdamW { parameter, gradient, first, second, ..*step });
                     for (slot, kept) in [first, second].into_iter().zip(&mut *kept) {
                         device.download(slot, &mut kept[here.clone()]);

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::io::checkpoint::Seals;
 use crate::preprocess::Share;
 use crate::train::wire::Wire;
-use crate::train::zero::{Shared, Sharding};
+use crate::train::zero::{Sharding, Shared};
 
 /// How ranks divide the work, and exchange what they find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -104,8 +104,7 @@ impl Trainer<'_> {
             band: self.feed.band(),
         };
         let (device, windows) = (&mut *self.device, &mut self.windows);
-        let found =
-            validate(&self.workspace, device, windows, &scoring, self.interrupt, &mut self.ranks)?;
+        let found = validate(&self.workspace, device, windows, &scoring, self.interrupt, &mut self.ranks)?;
         let Some(validation) = found else {
             return self.save_and_stop();
         };

@@ -53,7 +53,8 @@ pub(super) fn validate(
     let together = workspace.forecasts_together() || !ranks.part().is_alone();
     for _ in 0..windows.most_batches() {
         let stops = interrupt.is_requested();
-        if if together { ranks.any(stops)? } else { stops } {
+        let stops = if together { ranks.any(stops)? } else { stops };
+        if stops {
             break;
         }
         if together {

@@ -10,7 +10,7 @@ use crate::train::plan::TrainPlan;
 use crate::train::ranks::Ranks;
 use crate::train::weights::Weights;
 use crate::train::wire::Line;
-use crate::train::zero::{Cut, Exchange, Kept, Shared, Sharding, spread};
+use crate::train::zero::{Cut, Exchange, Kept, Sharding, Shared, spread};
 
 pub(super) struct Workspace<T: Real> {
     /// Learns.
@@ -50,8 +50,7 @@ impl<T: Real> Workspace<T> {
         let leads = plan.longest_rollout();
         let purpose = if plan.recompute { Purpose::Recompute } else { Purpose::Train };
         let keeping = (sharding.keeping(), None);
-        let network =
-            Network::plan_keeping(arena, architecture, geometry, batch, leads, purpose, keeping)?;
+        let network = Network::plan_keeping(arena, architecture, geometry, batch, leads, purpose, keeping)?;
         let keeping = (sharding.keeping_of_average(), Some(&network));
         let forecast = Purpose::Forecast;
         let averaged = Network::plan_keeping(arena, architecture, geometry, batch, 1, forecast, keeping)?;

@@ -68,9 +68,8 @@ impl Sharding {
     /// The wire that it needs.
     pub(super) fn line<T: Real>(&self, arena: &mut ArenaPlan, cut: &Cut) -> Line {
         let pieces_only = self.shared >= Shared::Gradients;
-        let rooms: Vec<usize> = (0..cut.lengths.len())
-            .map(|b| if pieces_only { cut.room(b) } else { cut.lengths[b] })
-            .collect();
+        let rooms: Vec<usize> =
+            (0..cut.lengths.len()).map(|b| if pieces_only { cut.room(b) } else { cut.lengths[b] }).collect();
         let bucket = self.bucket_bytes / size_of::<T>();
         Line::plan::<T>(arena, self.wire, self.share.of, &rooms, bucket, pieces_only)
     }

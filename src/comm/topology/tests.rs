@@ -31,7 +31,10 @@ fn eight_gpus_on_a_switch_stay_as_they_are() {
         assert!(placement.is_as_given());
         assert!(placement.ways.iter().flatten().all(|&way| way == Way::Nvlink));
     }
-    assert_eq!(one.describe(), ["node0: ranks 0, 1, 2, 3, 4, 5, 6, 7, joined by NVLink or faster, NUMA nodes 0, 1"]);
+    assert_eq!(
+        one.describe(),
+        ["node0: ranks 0, 1, 2, 3, 4, 5, 6, 7, joined by NVLink or faster, NUMA nodes 0, 1"]
+    );
     assert_eq!(
         one.placement([2, 1, 4]).describe(),
         "mesh: 2 x 1 x 4 (data x domain x channel), gradients by NVLink, channels by NVLink"

@@ -323,7 +323,11 @@ mod tests {
             let training = Training::plan(config, &mut Meter::new(card)).unwrap();
             let planned = (training.bytes as f64 + card.working) / f64::from(1 << 30);
             println!("{}: planned {planned:.3} GiB, took {measured}", config.name);
-            assert!((planned / measured - 1.0).abs() < 0.05, "{}: {planned} GiB, took {measured}", config.name);
+            assert!(
+                (planned / measured - 1.0).abs() < 0.05,
+                "{}: {planned} GiB, took {measured}",
+                config.name
+            );
         }
     }
 

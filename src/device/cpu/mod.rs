@@ -39,7 +39,8 @@ pub use instructions::Instructions;
 use super::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
+    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
+    company,
 };
 use crate::error::Result;
 use prepared::Prepared;
@@ -336,8 +337,7 @@ impl<T: Real> Device<T> for Cpu<T> {
     }
 
     fn pick(&mut self, picking: &Picking) {
-        let ([x], [residual, picked]) =
-            self.arena.views([picking.x], [picking.residual, picking.picked]);
+        let ([x], [residual, picked]) = self.arena.views([picking.x], [picking.residual, picking.picked]);
         packed::pick(&self.threads, picking, x, residual, picked);
     }
 

@@ -58,7 +58,8 @@ use std::collections::BTreeMap;
 use super::{
     Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
     Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
+    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
+    company,
 };
 use crate::error::{Error, Result};
 use beside::Side;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::comm::{Host, run};
-use crate::device::{ArenaPlan, Device, Slot};
 use crate::device::cpu::Cpu;
+use crate::device::{ArenaPlan, Device, Slot};
 use crate::field::Layout;
 use crate::grid::Grid;
 use crate::io::checkpoint::Tensors;
@@ -413,7 +413,7 @@ fn go_on(case: &Case, mesh: Mesh, from: Option<&Tensors>, steps: std::ops::Range
         let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan_of(mesh, true))?;
         let (workspace, band) = open(&ranks, &mut cpu, case)?;
         if let Some(tensors) = from {
-            workspace.read_tensors(&mut cpu, tensors)?;
+            workspace.read_tensors(&mut cpu, &mut ranks, tensors)?;
         }
         for step in steps.clone() {
             gradients(&mut ranks, &mut cpu, (&workspace, &band), case, step)?;
@@ -425,7 +425,8 @@ fn go_on(case: &Case, mesh: Mesh, from: Option<&Tensors>, steps: std::ops::Range
         ranks.close(&mut cpu)?;
         Ok(tensors)
     });
-    each.unwrap().remove(0)
+    // Each has written its part.
+    each.unwrap().into_iter().flatten().collect()
 }
 
 #[test]

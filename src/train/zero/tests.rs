@@ -99,11 +99,7 @@ pub fn learn<T: Real>(size: usize, case: Case) -> Learned {
     each.unwrap().remove(0)
 }
 
-fn of_rank<T: Real>(
-    ranks: &mut Ranks<'_, T>,
-    device: &mut dyn Device<T>,
-    case: Case,
-) -> Result<Learned> {
+fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, device: &mut dyn Device<T>, case: Case) -> Result<Learned> {
     let plan = case.plan();
     let layout = Layout {
         grid: Grid::new(vec![40.0, 45.0], vec![0.0, 5.0, 10.0])?,
@@ -177,12 +173,14 @@ fn of_rank<T: Real>(
     }
     let averaged = &workspace.averaged;
     let frames = averaged.slots().frames;
-    device.upload(frames, &(0..frames.len()).map(|i| T::of((i % 7) as f64 / 7.0)).collect::<Vec<_>>());
+    // The same for every sample, of which others have other numbers.
+    let field = layout.grid.points() * layout.channels();
+    let value = |i: usize| T::of((i % field % 7) as f64 / 7.0);
+    device.upload(frames, &(0..frames.len()).map(value).collect::<Vec<_>>());
     workspace.forecast(device, ranks, false);
     (0..2).for_each(|_| workspace.forecast(device, ranks, true));
     let mut forecast = download(device, averaged.slots().predictions);
-    // The first sample: others have other numbers of them.
-    forecast.truncate(forecast.len() / own);
+    forecast.truncate(field);
     ranks.barrier()?;
     let sent = workspace.line.sent();
     Ok(Learned { arrays, losses, norm, forecast, memory: arena.elements(), sent })
@@ -276,8 +274,7 @@ fn what_is_shared_needs_no_memory() {
 fn pieces_are_of_one_length_and_together_the_whole() {
     for of in [1, 2, 3, 8, 64] {
         let lengths = [64, 640, 6400, 0, 128];
-        let cuts: Vec<Cut> =
-            (0..of).map(|number| Cut::new(&lengths, Share { number, of })).collect();
+        let cuts: Vec<Cut> = (0..of).map(|number| Cut::new(&lengths, Share { number, of })).collect();
         for (block, &length) in lengths.iter().enumerate() {
             let mut end = 0;
             for cut in &cuts {
