@@ -248,6 +248,8 @@ impl Blocks {
         make(device);
         if complete && !tail.is_empty() {
             device.copy(tail, room.part(self.lengths[block] - tail.len(), tail.len()));
+            // What was taken is not handed on once more after the next pass.
+            device.zero(tail);
         }
         loan.keeper.take(device, block, room, complete);
     }
