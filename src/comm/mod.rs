@@ -11,6 +11,8 @@
 //! ([`run`]), one of processes ([`join`], which knows from [`place`] what started them), and one of a single rank ([`Alone`]). A [`Communicator`] exchanges what lies in the slots of devices:
 //! [`Host`] by way of a meeting, [`Nccl`] from GPU to GPU.
 //!
+//! Who should be whose neighbour follows from where ranks are ([`Topology`]); [`in_order`] numbers them anew.
+//!
 //! Sums are taken in the order of the ranks, whoever comes first, so that they are equal bit for bit on all ranks and in all
 //! runs. Who fails, panics or does not come in time fails the meeting for good: every other rank gets that one
 //! reason, instead of waiting for ever.

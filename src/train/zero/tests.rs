@@ -224,15 +224,25 @@ fn ranks_that_share_learn_what_one_learns() {
 fn nothing_changes_what_is_learned_by_recomputing_accumulating_or_offloading() {
     let with = |case: Case, offload| Case { parallel: ParallelPlan { offload, ..case.parallel }, ..case };
     for (recompute, accumulate, layers) in [(true, 1, 3), (false, 2, 3), (true, 2, 2), (false, 1, 1)] {
-        let case = |shared| Case { recompute, accumulate, layers, ..Case::of(shared, Wire::Exact) };
+        let of = Case::of(Shared::Nothing, Wire::Exact);
+        let case = |shared| Case {
+            recompute,
+            accumulate,
+            layers,
+            steps: 2,
+            parallel: ParallelPlan { shared, ..of.parallel },
+            ..of
+        };
         let one = learn::<f64>(1, case(Shared::Nothing));
         assert_eq!(learn::<f64>(1, with(case(Shared::Nothing), true)).arrays, one.arrays, "the same bits");
-        for shared in STAGES {
+        for shared in [Shared::Gradients, Shared::Weights] {
             let three = learn::<f64>(3, case(shared));
             let worst = difference(&three, &one);
             assert!(worst < 1e-9, "{recompute} {accumulate} {layers} {shared:?}: {worst:e}");
-            let offloaded = learn::<f64>(3, with(case(shared), true));
-            assert_eq!(offloaded.arrays, three.arrays, "the same bits");
+            if shared == Shared::Weights {
+                let offloaded = learn::<f64>(3, with(case(shared), true));
+                assert_eq!(offloaded.arrays, three.arrays, "the same bits");
+            }
         }
     }
 }
