@@ -154,7 +154,7 @@ impl Topology {
     /// The slowest way in any group along an axis of a mesh.
     fn way_along(&self, mesh: [usize; 3], order: &[usize], axis: usize) -> Option<Way> {
         let stride: usize = mesh[axis + 1..].iter().product();
-        let firsts = (0..order.len()).filter(|place| place / stride % mesh[axis] == 0);
+        let firsts = (0..order.len()).filter(|place| (place / stride).is_multiple_of(mesh[axis]));
         let groups =
             firsts.map(|first| (0..mesh[axis]).map(|i| order[first + i * stride]).collect::<Vec<_>>());
         groups.filter_map(|group| self.slowest(&group)).max()
