@@ -34,6 +34,7 @@ pub mod forecast;
 pub mod verify;
 pub mod plan;
 pub mod report;
+pub mod serve;
 
 // The edge.
 pub mod config;

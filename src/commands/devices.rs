@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::device::cpu::Cpu;
 use crate::device::cuda::{Compute, Cuda, Library, Monitor};
@@ -37,7 +38,8 @@ impl FromStr for Choice {
 }
 
 /// How exactly a GPU computes; a processor computes in single precision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
 pub enum Precision {
     /// Single precision throughout.
     #[default]

@@ -17,37 +17,77 @@ pub fn with_files(plan: &DataPlan, files: &[PathBuf]) -> Result<DataPlan> {
     let mut used = vec![false; infos.len()];
     let mut sources = Vec::new();
     for source in &plan.sources {
-        let rivals = plan.sources.iter().filter(|s| s.variable == source.variable).count();
         let mut found = false;
         for (info, used) in infos.iter().zip(&mut used) {
-            let Some(variable) = variable_of(info, &source.variable) else { continue };
-            let says_level = !variable.levels.is_empty();
-            let fits = if says_level {
-                let has = |level: &f64| variable.levels.iter().any(|l| (l - level).abs() < 1e-3);
-                source.levels.is_empty() || source.levels.iter().any(has)
-            } else {
-                rivals < 2 || name_fits(&source.glob, &info.path)
-            };
-            if fits {
-                let glob = glob::Pattern::escape(&info.path.to_string_lossy());
-                sources.push(SourcePlan { glob, ..source.clone() });
+            if belongs(plan, source, info) {
+                sources.push(of_file(source, info));
                 (*used, found) = (true, true);
             }
         }
         if !found {
-            return Err(no_file(source, rivals, &infos));
+            return Err(no_file(source, rivals(plan, source), &infos));
         }
     }
     if let Some((info, _)) = infos.iter().zip(&used).find(|(_, used)| !**used) {
-        let wanted: Vec<&str> = plan.sources.iter().map(|s| s.variable.as_str()).collect();
-        return Err(Error::input(format!(
-            "{} belongs to no source of the configuration, which wants {}",
-            info.path.display(),
-            wanted.join(", ")
-        ))
-        .hint("leave the file away, or see what it holds with: wxsim inspect"));
+        return Err(belongs_nowhere(plan, info));
     }
     Ok(DataPlan { sources, ..plan.clone() })
+}
+
+/// The part of a plan that one file can give: its sources, all that they give there, and no other levels.
+pub fn with_part(plan: &DataPlan, file: &Path) -> Result<DataPlan> {
+    let info = inspect_file(file).context(|| format!("reading {}", file.display()))?;
+    let mut sources: Vec<SourcePlan> = plan
+        .sources
+        .iter()
+        .filter(|source| belongs(plan, source, &info))
+        .map(|source| of_file(source, &info))
+        .collect();
+    if sources.is_empty() {
+        return Err(belongs_nowhere(plan, &info));
+    }
+    for source in &mut sources {
+        let there = variable_of(&info, &source.variable).map(|variable| variable.levels.as_slice());
+        if let Some(there @ [_, ..]) = there {
+            source.levels.retain(|level| there.iter().any(|l| (l - level).abs() < 1e-3));
+        }
+    }
+    Ok(DataPlan {
+        sources,
+        quantities: Vec::new(),
+        split: None,
+        missing: MissingPolicy::Skip,
+        ..plan.clone()
+    })
+}
+
+/// Whether a file holds the variable of a source, at one of its levels at least.
+fn belongs(plan: &DataPlan, source: &SourcePlan, info: &FileInfo) -> bool {
+    let Some(variable) = variable_of(info, &source.variable) else { return false };
+    if variable.levels.is_empty() {
+        return rivals(plan, source) < 2 || name_fits(&source.glob, &info.path);
+    }
+    let has = |level: &f64| variable.levels.iter().any(|l| (l - level).abs() < 1e-3);
+    source.levels.is_empty() || source.levels.iter().any(has)
+}
+
+/// How many sources share a variable.
+fn rivals(plan: &DataPlan, source: &SourcePlan) -> usize {
+    plan.sources.iter().filter(|other| other.variable == source.variable).count()
+}
+
+fn of_file(source: &SourcePlan, info: &FileInfo) -> SourcePlan {
+    SourcePlan { glob: glob::Pattern::escape(&info.path.to_string_lossy()), ..source.clone() }
+}
+
+fn belongs_nowhere(plan: &DataPlan, info: &FileInfo) -> Error {
+    let wanted: Vec<&str> = plan.sources.iter().map(|s| s.variable.as_str()).collect();
+    Error::input(format!(
+        "{} belongs to no source of the configuration, which wants {}",
+        info.path.display(),
+        wanted.join(", ")
+    ))
+    .hint("leave the file away, or see what it holds with: wxsim inspect")
 }
 
 /// A plan for files without a configuration: every quantity of `layout`, wherever it is.

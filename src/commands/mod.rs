@@ -3,6 +3,8 @@
 pub mod bench;
 pub mod bench_io;
 mod candidates;
+pub mod cycles;
+pub mod decode_analysis;
 pub mod config;
 pub mod devices;
 pub mod doctor;
@@ -27,6 +29,7 @@ mod run_folder;
 mod score_table;
 mod scoring;
 pub mod prepare;
+pub mod serve;
 pub mod shell;
 pub mod verify;
 mod verify_data;

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs, Precision};
 use crate::device::cuda::Library;
 use crate::error::{Error, Result};
@@ -10,7 +12,8 @@ use crate::export::{self, Trained};
 use crate::runner::{Candidate, Native, Provider};
 
 /// What the user asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
 pub enum Choose {
     /// All that this machine has, the fastest first; when one breaks, the next goes on.
     #[default]

@@ -47,6 +47,11 @@ pub fn catalogue(config: &Config, layout: &Layout, files: &[PathBuf]) -> Result<
     Catalogue::build(&plan)
 }
 
+/// What one file gives to the analyses of a run.
+pub fn part(config: &Config, file: &Path) -> Result<Arc<Catalogue>> {
+    Catalogue::build(&inputs::with_part(&data(config)?, file)?)
+}
+
 pub fn network(model: &Path, args: PreciseDeviceArgs) -> Result<NetworkStepper> {
     NetworkStepper::open(model, Opened::new(args, None)?.device)
 }

@@ -14,9 +14,10 @@ use crate::config::model::Channels;
 use crate::config::{Config, ForecastConfig, Overrides};
 use crate::device::ArenaPlan;
 use crate::error::{Error, Result};
+use crate::io::atomic::write_whole;
 use crate::io::checkpoint::{Card, latest_complete};
 use crate::io::run_dir::RunDir;
-use crate::preprocess::{Catalogue, Inputs, Normalizer, TrainingView};
+use crate::preprocess::{Catalogue, Distribution, Inputs, Normalizer, TrainingView};
 use crate::train::{Ending, Interrupt, Outcome, Training, Watcher, train};
 
 /// Train a network as a configuration says.
@@ -150,6 +151,8 @@ fn run_among(
         let json = serde_json::to_string_pretty(&description)
             .map_err(|error| Error::run("cannot describe the run").caused_by(error))?;
         run.describe(&resolved, &json)?;
+        // What later analyses are held against: see `wxsim serve`.
+        keep_distribution(&run, &training, &normalizer)?;
     }
     let job = Training {
         plan: &plan,
@@ -312,6 +315,14 @@ fn normalizer(args: &Args, config: &Config, run: &RunDir, training: &TrainingVie
             Normalizer::fit(training, &config.input.normalizer()?)
         }
     }
+}
+
+fn keep_distribution(run: &RunDir, training: &TrainingView, normalizer: &Normalizer) -> Result<()> {
+    let distribution = Distribution::fit(training, normalizer)?;
+    write_whole(&run.path(Distribution::FILE), |out| {
+        serde_json::to_writer(out, &distribution)
+            .map_err(|error| Error::run("the distribution of the training data").caused_by(error))
+    })
 }
 
 fn tell(outcome: &Outcome, folder: &Path) {

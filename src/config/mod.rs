@@ -9,6 +9,7 @@ pub mod forecast;
 pub mod model;
 pub mod parallel;
 pub mod physics;
+pub mod serve;
 pub mod train;
 pub mod verify;
 
@@ -24,6 +25,7 @@ pub use forecast::ForecastConfig;
 pub use model::ModelConfig;
 pub use parallel::ParallelConfig;
 pub use physics::PhysicsConfig;
+pub use serve::ServeConfig;
 pub use train::{LossConfig, TrainConfig};
 pub use verify::VerifyConfig;
 
@@ -41,6 +43,7 @@ pub struct Config {
     pub physics: PhysicsConfig,
     pub export: ExportConfig,
     pub parallel: ParallelConfig,
+    pub serve: ServeConfig,
 }
 
 /// Settings given on the command line.

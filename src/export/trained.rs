@@ -115,10 +115,19 @@ impl Trained {
                 .hint(format!("give {frames} analyses {} apart", self.info.step)));
             }
         }
-        analyses.iter().try_for_each(|analysis| {
-            fits(&self.info.layout, &analysis.layout)
-                .map_err(|error| error.context(format!("the analysis of {} does not fit", analysis.valid)))
-        })
+        analyses.iter().try_for_each(|analysis| self.check_state(analysis))
+    }
+
+    /// Refuses a state of other quantities or of another grid.
+    pub fn check_state(&self, state: &State) -> Result<()> {
+        fits(&self.info.layout, &state.layout)
+            .map_err(|error| error.context(format!("the analysis of {} does not fit", state.valid)))
+    }
+
+    /// Numbers of the h, and of the c, that each layer carries from step to step.
+    pub fn memory_sizes(&self) -> Vec<usize> {
+        let (rows, columns) = self.geometry.inner(self.architecture.patch);
+        self.architecture.hidden.iter().map(|hidden| rows * columns * hidden).collect()
     }
 
     /// Whether a state has a value wherever there ever is one.

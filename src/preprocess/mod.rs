@@ -8,6 +8,7 @@
 
 mod catalogue;
 mod coverage;
+mod distribution;
 mod effort;
 mod filling;
 mod frames;
@@ -30,6 +31,7 @@ mod windows;
 
 pub use catalogue::Catalogue;
 pub use coverage::Gap;
+pub use distribution::Distribution;
 pub use effort::Effort;
 pub use filling::absent;
 pub use frames::turn_columns;

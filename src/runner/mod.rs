@@ -9,6 +9,8 @@ mod provider;
 #[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
 mod tensorrt;
 
+pub use crate::export::Trained;
+pub use crate::model::Memory;
 pub use native::Native;
 pub use network::{Forecast, KEEP_EVERY, NetworkStepper};
 pub use provider::{Candidate, Kept, Open, Provider};

@@ -27,6 +27,13 @@ impl Native {
         Ok(Self { device, network, trained })
     }
 
+    /// What a network takes on a device that computes in single precision [bytes].
+    pub fn memory(trained: &Trained) -> Result<u64> {
+        let mut arena = ArenaPlan::default();
+        Network::<f32>::plan(&mut arena, &trained.architecture, &trained.geometry, 1, 1, Purpose::Forecast)?;
+        Ok((arena.elements() * size_of::<f32>()) as u64)
+    }
+
     /// Normalised fields after the last step, which is waited for.
     fn fields(&self) -> Result<Vec<f32>> {
         let slot = self.network.slots().predictions;

@@ -70,6 +70,11 @@ impl NetworkStepper {
         self.trained.orientation
     }
 
+    /// The network that it computes.
+    pub fn trained(&self) -> &Arc<Trained> {
+        &self.trained
+    }
+
     /// What it runs on.
     pub fn device(&self) -> String {
         self.current.as_ref().map_or_else(|| "nothing".into(), |provider| provider.describe())
@@ -149,6 +154,47 @@ impl NetworkStepper {
         }
         forecast.done = Some(done);
         provider.state(at(steps))
+    }
+
+    /// A forecast that goes on from what one kept at the valid time of `state`, instead of warming up on analyses.
+    pub fn resume(&mut self, kept: Kept, state: State) -> Result<Forecast> {
+        self.trained.check_state(&state)?;
+        self.started += 1;
+        let mut forecast = Forecast {
+            number: self.started,
+            steps: 0,
+            done: None,
+            analyses: vec![state.clone()],
+            state,
+            kept: Some((0, kept)),
+            remarks: Vec::new(),
+        };
+        while let Err(failure) = self.reach(&mut forecast, 0) {
+            self.take_over(&mut forecast, failure)?;
+        }
+        Ok(forecast)
+    }
+
+    /// All that the next steps of a forecast depend on.
+    pub fn kept(&mut self, forecast: &mut Forecast) -> Result<Kept> {
+        self.current(forecast)?;
+        let valid = forecast.state.valid;
+        loop {
+            let steps = forecast.steps;
+            let kept = self.reach(forecast, steps).and_then(|_| self.provider()?.keep(valid));
+            match kept {
+                Ok(kept) => return Ok(kept),
+                Err(failure) => self.take_over(forecast, failure)?,
+            }
+        }
+    }
+
+    /// What was kept, as if `analysis` had been found to be true at its time.
+    pub fn corrected(&self, kept: Kept, analysis: &State) -> Result<Kept> {
+        self.trained.check_state(analysis)?;
+        let mut fields = vec![0.0; kept.fields.len()];
+        self.trained.normalizer.normalize(analysis, &mut fields)?;
+        Ok(Kept { fields, ..kept })
     }
 
     /// A copy of the recurrent state, where anybody could need it.

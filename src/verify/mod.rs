@@ -19,7 +19,7 @@ mod summary;
 mod sums;
 
 pub use baselines::{ClimatologyForecast, DampedCoefficients, DampedFit, DampedPersistence, Persistence};
-pub use bootstrap::BootstrapPlan;
+pub use bootstrap::{BootstrapPlan, interval};
 pub use calibration::{Calibration, CalibrationFit, CalibrationPlan};
 pub use gates::{Bound, Gate, Passage, demand};
 pub use plan::{Baseline, VerifyPlan};
