@@ -60,3 +60,10 @@ fn what_is_resolved_from_a_committed_configuration_reads_back_as_itself() {
         assert_eq!(again, config, "{}", file.display());
     }
 }
+
+#[test]
+fn the_committed_service_is_a_valid_one() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/ops/serve.toml");
+    let config = Config::load(&file, &Overrides::default()).unwrap_or_else(|e| panic!("{e:?}"));
+    config.serve.plan(|_| panic!("it says how far ahead it looks")).unwrap_or_else(|e| panic!("{e:?}"));
+}

@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("verify", &["io", "comm"]),
     ("plan", &["model", "comm", "device"]),
     ("report", &["verify"]),
+    ("serve", &["forecast", "runner", "verify", "preprocess", "io", "report"]),
 ];
 
 /// The edge may use everything.

@@ -1,24 +1,28 @@
 //! `wxsim serve`: the operational loop.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::commands::devices::PreciseDeviceArgs;
+use crate::commands::devices::{Choice, PreciseDeviceArgs};
 use crate::commands::forecast_files::steps_of;
 use crate::commands::providers::ProviderArgs;
 use crate::commands::run_folder;
 use crate::config::serve::DevicesConfig;
 use crate::config::{Config, Overrides};
+use crate::device::cuda::{Library, Monitor};
 use crate::error::{Context, Error, Result};
 use crate::io::Indexer;
+use crate::preprocess::Distribution;
 use crate::runner::{NetworkStepper, Trained};
 use crate::serve::{
-    Clock, Decoder, Event, Ledger, Level, Listener, ModelPlan, ServePlan, Served, Service, Until, init,
+    Clock, Decoder, Event, Ledger, Level, Listener, ModelPlan, Reading, Reference, ServePlan, Served,
+    Service, Until, Watch, init,
 };
 use crate::time::{Calendar, ValidTime};
-use crate::train::Interrupt;
+use crate::train::{Interrupt, Line};
 
 /// Forecast whenever analyses arrive, or on a schedule, around the clock.
 #[derive(Debug, clap::Args)]
@@ -55,24 +59,38 @@ pub fn run(args: &Args) -> Result<()> {
     let open = move |model: &Served, device: &str| open(model, device, &devices);
     let decoder = Decoder { program: Indexer::find()?.program, time_limit: plan.inbox.time_limit };
     let stop = stop_on_signals()?;
-    eprintln!("serving {} from {}", names(&models), plan.inbox.folder.display());
     let until = if args.once { Until::Done } else { Until::Stopped };
-    let mut service = Service::new(plan, models, clock(args)?, Arc::new(open), vec![Box::new(Log)], stop)?;
-    service.run(&decoder, until)?;
+    let clock = clock(args)?;
+    let (inbox, served) = (plan.inbox.folder.display().to_string(), names(&models));
+    let mut watched = plan.watch.clone();
+    if args.once {
+        // Nobody asks a service that ends at once.
+        watched.address = None;
+    }
+    let (out, references, read) = (plan.out.clone(), references(&models), read_gpus(&plan.devices.names));
+    let mut service = Service::new(plan, models, clock, Arc::new(open), stop)?;
+    let (watch, address) = Watch::new(watched, out, references, read, Box::new(say))?;
+    eprintln!("serving {served} from {inbox}");
+    if let Some(address) = address {
+        eprintln!("status: http://{address}/");
+    }
+    service.run(&decoder, until, vec![Box::new(Log), Box::new(watch)])?;
     eprintln!("the service ends; what was under way waits in its ledger");
     Ok(())
 }
 
 /// The networks: of a model whose canary was promoted, the canary's.
 fn models(plan: &ServePlan) -> Result<Vec<Served>> {
-    let ledger = Ledger::open(&plan.state)?;
+    let ledger = Ledger::find(&plan.state)?;
     let mut models = Vec::new();
     for model in &plan.models {
-        let run = ledger.promoted(&model.name, &model.run)?.map_or_else(|| model.run.clone(), PathBuf::from);
+        let promoted = ledger.as_ref().map(|ledger| ledger.promoted(&model.name, &model.run)).transpose()?;
+        let run = promoted.flatten().map_or_else(|| model.run.clone(), PathBuf::from);
         models.push(served(ModelPlan { run, ..model.clone() }, None)?);
     }
     let Some(canary) = &plan.canary else { return Ok(models) };
-    if let Some((promoted, reason)) = ledger.judgement(&canary.of, &canary.run)? {
+    let judgement = ledger.as_ref().map(|ledger| ledger.judgement(&canary.of, &canary.run)).transpose()?;
+    if let Some((promoted, reason)) = judgement.flatten() {
         let how = if promoted { "promoted" } else { "rejected" };
         eprintln!("note: the canary {} has been {how}: {reason}", canary.run.display());
         return Ok(models);
@@ -146,18 +164,63 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// What the models were like at training, as far as their runs say so.
+fn references(models: &[Served]) -> BTreeMap<String, Reference> {
+    let of = |model: &Served| {
+        let folder = run_folder::folder(&model.plan.run).ok();
+        let read = |name: &str| std::fs::read_to_string(folder.as_ref()?.join(name)).ok();
+        let distribution = read(Distribution::FILE).and_then(|text| serde_json::from_str(&text).ok());
+        if distribution.is_none() {
+            eprintln!(
+                "note: {} has no {}: whether analyses drift from its training data is not watched",
+                model.plan.run.display(),
+                Distribution::FILE
+            );
+        }
+        let lines = read("metrics.jsonl").unwrap_or_default();
+        let best = lines.lines().rev().find_map(|line| match serde_json::from_str(line) {
+            Ok(Line::Validation(line)) if line.best => Some(line.rmse),
+            _ => None,
+        });
+        (model.plan.name.clone(), Reference { distribution, errors: best.unwrap_or_default() })
+    };
+    models.iter().map(of).collect()
+}
+
+/// The GPUs among the devices.
+fn read_gpus(names: &[String]) -> Box<dyn Fn() -> Vec<Reading> + Send> {
+    let monitor = |name: &String| match name.parse() {
+        Ok(Choice::Cuda(number)) => Some((name.clone(), Monitor::new(number))),
+        Ok(Choice::Auto) if Library::Driver.find().is_ok() => Some((name.clone(), Monitor::new(0))),
+        _ => None,
+    };
+    let monitors: Vec<(String, Monitor)> = names.iter().filter_map(monitor).collect();
+    Box::new(move || {
+        let read = |(device, monitor): &(String, Monitor)| {
+            let load = monitor.latest()?;
+            let device = device.clone();
+            Some(Reading { device, memory: load.used, power: load.power, energy: load.energy })
+        };
+        monitors.iter().filter_map(read).collect()
+    })
+}
+
 /// One line for each event, on stderr.
 struct Log;
 
 impl Listener for Log {
     fn hear(&mut self, event: &Event, _ledger: &Ledger) -> Result<()> {
-        let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ");
-        let word = match event.level() {
-            Level::Info => "",
-            Level::Warning => "warning: ",
-            Level::Error => "error: ",
-        };
-        eprintln!("{now} {word}{}", event.describe());
+        say(event.level(), &event.describe());
         Ok(())
     }
+}
+
+fn say(level: Level, text: &str) {
+    let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ");
+    let word = match level {
+        Level::Info => "",
+        Level::Warning => "warning: ",
+        Level::Error => "error: ",
+    };
+    eprintln!("{now} {word}{text}");
 }

@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_gpu_says_how_busy_it_is() {
-        let load = Load { utilization: 98, used: 3 << 30, total: 140 << 30 };
+        let load = Load { utilization: 98, used: 3 << 30, total: 140 << 30, power: None, energy: None };
         assert_eq!(busy(load), "  GPU 98 %, 3.0 of 140.0 GiB");
     }
 

@@ -1,5 +1,6 @@
 //! The table `[serve]`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use crate::commands::devices::Precision;
 use crate::commands::providers::Choose;
 use crate::error::{Error, Result};
 use crate::serve::{
-    CanaryPlan, Complete, DevicesPlan, Duplicates, InboxPlan, KeepPlan, Late, LatenessPlan, ModelPlan,
-    RetryPlan, ServePlan, Start, Timetable,
+    CanaryPlan, Complete, DevicesPlan, DriftPlan, Duplicates, InboxPlan, KeepPlan, Late, LatenessPlan,
+    LevelsPlan, ModelPlan, RetryPlan, ServePlan, SkillPlan, Start, Timetable, WatchPlan,
 };
 use crate::time::LeadTime;
 
@@ -27,9 +28,95 @@ pub struct ServeConfig {
     pub retry: RetryConfig,
     pub keep: KeepConfig,
     pub devices: DevicesConfig,
+    pub http: HttpConfig,
+    pub levels: LevelsConfig,
+    pub drift: DriftConfig,
+    pub skill: SkillConfig,
+    pub alarms: AlarmsConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanaryConfig>,
     pub models: Vec<ServedModelConfig>,
+}
+
+/// The status page, and what a monitor asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpConfig {
+    pub enabled: bool,
+    /// Whoever can reach it sees what is served: other machines cannot reach a loopback address.
+    pub address: SocketAddr,
+}
+
+/// What the last cycles of a model have to keep: a breach is an alarm. What is left out is not watched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LevelsConfig {
+    /// From the last file that a cycle needed to its publication, in 99 of 100 cycles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p99: Option<LeadTime>,
+    /// Failed, of the cycles that are over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_rate: Option<f64>,
+    /// Cycles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<usize>,
+    /// How many cycles are looked at.
+    pub window: usize,
+}
+
+/// Whether analyses look like the training data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DriftConfig {
+    /// The Jensen-Shannon divergence, of a variable in the last analyses together, from which on there is an alarm.
+    pub threshold: f64,
+    /// How many analyses these are.
+    pub window: usize,
+}
+
+/// Whether forecasts are as good as they were at training.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SkillConfig {
+    /// By how much the error may exceed that of the validation: 0.2 is a fifth.
+    pub tolerance: f64,
+    /// Over so many forecasts at least.
+    pub least: usize,
+    /// And at most.
+    pub window: usize,
+}
+
+/// Who is told of alarms.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlarmsConfig {
+    /// A web address that each alarm is posted to, as JSON, when it is raised and when it is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self { enabled: true, address: SocketAddr::from(([127, 0, 0, 1], 8642)) }
+    }
+}
+
+impl Default for LevelsConfig {
+    fn default() -> Self {
+        Self { latency_p99: None, error_rate: None, missing: None, window: 100 }
+    }
+}
+
+impl Default for DriftConfig {
+    fn default() -> Self {
+        Self { threshold: 0.15, window: 30 }
+    }
+}
+
+impl Default for SkillConfig {
+    fn default() -> Self {
+        Self { tolerance: 0.2, least: 10, window: 60 }
+    }
 }
 
 /// A run that shadows a model that is served, and takes its place once it has proved better.
@@ -219,6 +306,11 @@ impl Default for ServeConfig {
             retry: RetryConfig::default(),
             keep: KeepConfig::default(),
             devices: DevicesConfig::default(),
+            http: HttpConfig::default(),
+            levels: LevelsConfig::default(),
+            drift: DriftConfig::default(),
+            skill: SkillConfig::default(),
+            alarms: AlarmsConfig::default(),
             canary: None,
             models: Vec::new(),
         }
@@ -323,7 +415,56 @@ impl ServeConfig {
             keep: self.keep.plan(&self.schedule)?,
             models,
             canary,
+            watch: self.watch()?,
             devices: self.devices.plan()?,
+        })
+    }
+}
+
+impl ServeConfig {
+    fn watch(&self) -> Result<WatchPlan> {
+        let Self { http, levels, drift, skill, alarms, .. } = self;
+        let between = |name: &str, value: f64| match value {
+            value if (0.0..=1.0).contains(&value) => Ok(value),
+            value => Err(Error::input(format!("{name} must lie between 0 and 1, not {value}"))),
+        };
+        for (name, count) in [
+            ("serve.levels.window", levels.window),
+            ("serve.drift.window", drift.window),
+            ("serve.skill.least", skill.least),
+            ("serve.skill.window", skill.window),
+        ] {
+            if count == 0 {
+                return Err(Error::input(format!("{name} must be at least 1")));
+            }
+        }
+        if !(skill.tolerance >= 0.0) {
+            return Err(Error::input(format!(
+                "serve.skill.tolerance must not be negative, as {} is",
+                skill.tolerance
+            )));
+        }
+        if let Some(webhook) = &alarms.webhook
+            && !["http://", "https://"].iter().any(|start| webhook.starts_with(start))
+        {
+            return Err(Error::input("serve.alarms.webhook is no web address").hint("write https://..."));
+        }
+        let latency = levels.latency_p99.map(|time| positive("serve.levels.latency_p99", time));
+        let error_rate = levels.error_rate.map(|rate| between("serve.levels.error_rate", rate));
+        Ok(WatchPlan {
+            address: http.enabled.then_some(http.address),
+            webhook: alarms.webhook.clone(),
+            levels: LevelsPlan {
+                latency_p99: latency.transpose()?,
+                error_rate: error_rate.transpose()?,
+                missing: levels.missing,
+                window: levels.window,
+            },
+            drift: DriftPlan {
+                threshold: between("serve.drift.threshold", drift.threshold)?,
+                window: drift.window,
+            },
+            skill: SkillPlan { tolerance: skill.tolerance, least: skill.least, window: skill.window },
         })
     }
 }
@@ -531,6 +672,14 @@ mod tests {
             ("devices.names = []", "serve.devices"),
             ("devices.names = ['gpu']", "serve.devices.names"),
             ("devices.at_once = 0", "serve.devices"),
+            ("levels.window = 0", "serve.levels.window"),
+            ("levels.error_rate = 2", "serve.levels.error_rate"),
+            ("levels.latency_p99 = '0s'", "serve.levels.latency_p99"),
+            ("drift.threshold = -1", "serve.drift.threshold"),
+            ("skill.tolerance = -1", "serve.skill.tolerance"),
+            ("alarms.webhook = 'me'", "serve.alarms.webhook"),
+            ("canary = { of = 'b', run = 'r' }", "serve.canary.of"),
+            ("canary = { of = 'a', run = 'r', share = 0 }", "serve.canary.share"),
         ] {
             let error = plan(text).unwrap_err();
             assert!(error.to_string().starts_with(name), "{text}: {error}");

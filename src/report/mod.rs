@@ -29,6 +29,7 @@ use crate::variable::Quantity;
 use crate::verify::Scores;
 
 pub use headline::verdict;
+pub use html::escape;
 
 /// What a page is made of. Whatever is empty leaves out its section.
 #[derive(Debug, Clone, Default)]

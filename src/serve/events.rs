@@ -55,6 +55,8 @@ pub enum Event {
         promoted: bool,
         reason: String,
     },
+    /// Something small did not work, and nothing waits for it.
+    Note(String),
     /// The service itself cannot do something at the moment.
     Trouble(String),
     /// It can again.
@@ -72,9 +74,10 @@ pub enum Level {
 impl Event {
     pub fn level(&self) -> Level {
         match self {
-            Self::Rejected { .. } | Self::Missing { .. } | Self::Failed { again: Some(_), .. } => {
-                Level::Warning
-            }
+            Self::Note(_)
+            | Self::Rejected { .. }
+            | Self::Missing { .. }
+            | Self::Failed { again: Some(_), .. } => Level::Warning,
             Self::Removed { full: true, .. } | Self::Judged { .. } => Level::Warning,
             Self::Failed { .. } | Self::Trouble(_) => Level::Error,
             _ => Level::Info,
@@ -122,7 +125,7 @@ impl Event {
             Self::Judged { model, canary, promoted: false, reason } => {
                 format!("{canary} does not take the place of {model}: {reason}")
             }
-            Self::Trouble(reason) => reason.clone(),
+            Self::Note(text) | Self::Trouble(text) => text.clone(),
             Self::Recovered => "all is well again".into(),
         }
     }

@@ -25,6 +25,7 @@ mod schedule;
 mod service;
 mod skill;
 mod stored;
+mod watch;
 
 pub use cycle::Served;
 pub use decode::{Answer, Decoded, decode};
@@ -32,8 +33,9 @@ pub use events::{Event, Level, Listener, Standing};
 pub use intake::Decoder;
 pub use ledger::{Cycle, CycleState, Ledger, SeenFile};
 pub use plan::{
-    CanaryPlan, Complete, DevicesPlan, Duplicates, InboxPlan, KeepPlan, Late, LatenessPlan, ModelPlan,
-    RetryPlan, ServePlan, Start,
+    CanaryPlan, Complete, DevicesPlan, DriftPlan, Duplicates, InboxPlan, KeepPlan, Late, LatenessPlan,
+    LevelsPlan, ModelPlan, RetryPlan, ServePlan, SkillPlan, Start, WatchPlan,
 };
 pub use schedule::{Clock, Timetable, init};
 pub use service::{Open, Service, Until};
+pub use watch::{Reading, Reference, Say, Watch};

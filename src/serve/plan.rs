@@ -1,5 +1,6 @@
 //! What is served: checked settings, made from the configuration.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub struct ServePlan {
     pub keep: KeepPlan,
     pub models: Vec<ModelPlan>,
     pub canary: Option<CanaryPlan>,
+    pub watch: WatchPlan,
     pub devices: DevicesPlan,
 }
 
@@ -153,6 +155,47 @@ pub enum Start {
     Cold,
     /// From the cycle before, as far as there is one.
     Warm,
+}
+
+/// What is watched, and how closely.
+#[derive(Debug, Clone)]
+pub struct WatchPlan {
+    /// Where a browser and a monitor may ask.
+    pub address: Option<SocketAddr>,
+    /// Is told of every alarm.
+    pub webhook: Option<String>,
+    pub levels: LevelsPlan,
+    pub drift: DriftPlan,
+    pub skill: SkillPlan,
+}
+
+/// What the last cycles of a model have to keep; what is left out is not watched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelsPlan {
+    pub latency_p99: Option<Duration>,
+    pub error_rate: Option<f64>,
+    /// Cycles.
+    pub missing: Option<usize>,
+    /// How many cycles are looked at.
+    pub window: usize,
+}
+
+/// When analyses count as strange.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DriftPlan {
+    /// Of the Jensen-Shannon divergence of the last `window` analyses together.
+    pub threshold: f64,
+    pub window: usize,
+}
+
+/// When forecasts count as worse than they should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SkillPlan {
+    /// By so much of the error of the validation.
+    pub tolerance: f64,
+    /// Over so many forecasts at least, and at most.
+    pub least: usize,
+    pub window: usize,
 }
 
 /// What computes.

@@ -1,7 +1,7 @@
 //! The loop: looks what came, what falls due, what can begin; one thread, which alone writes the ledger, and others that
 //! decode, compute and write files for it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +33,8 @@ pub type Open = dyn Fn(&Served, &str) -> Result<NetworkStepper> + Send + Sync;
 
 /// Cycles that may fall due while nobody looks: more than a year of hours.
 const MOST_CYCLES: usize = 10_000;
+/// What a file, and the ledger, take besides numbers [bytes].
+const OVERHEAD: u64 = 256 << 10;
 /// Between two looks of the listeners.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -91,13 +93,12 @@ pub enum Until {
 }
 
 impl Service {
-    /// Takes hold of the state folder, ends what a crash cut short, and removes what it left behind.
+    /// Takes hold of the state folder.
     pub fn new(
         plan: ServePlan,
         models: Vec<Served>,
         clock: Clock,
         open: Arc<Open>,
-        mut listeners: Vec<Box<dyn Listener>>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self> {
         let folders = Folders { out: plan.out.clone(), state: plan.state.clone() };
@@ -107,7 +108,7 @@ impl Service {
         let lock = lock(&folders)?;
         let ledger = Ledger::open(&folders.state)?;
         let pool = Pool::new(plan.devices.clone(), &models)?;
-        let mut service = Self {
+        let service = Self {
             plan,
             models,
             folders,
@@ -128,14 +129,15 @@ impl Service {
             unchecked: true,
             _lock: lock,
         };
-        service.listeners.append(&mut listeners);
-        service.recover()?;
-        service.sweep()?;
         Ok(service)
     }
 
-    /// Serves. What is under way when it is stopped goes back to those that wait.
-    pub fn run(&mut self, decoder: &Decoder, until: Until) -> Result<()> {
+    /// Ends what a crash cut short and removes what it left behind, then serves. What is under way when it is stopped goes
+    /// back to those that wait.
+    pub fn run(&mut self, decoder: &Decoder, until: Until, listeners: Vec<Box<dyn Listener>>) -> Result<()> {
+        self.listeners = listeners;
+        self.recover()?;
+        self.sweep()?;
         let (sender, messages) = unbounded();
         let (files, to_decode) = unbounded();
         let intake = self.start_intake(decoder.clone(), to_decode, sender.clone())?;
@@ -145,7 +147,7 @@ impl Service {
         // Without it, looking every so often has to do: `poll` says how often.
         let watcher = self.inbox.watch(move || drop(moved.send(Message::Moved)));
         if let Err(error) = &watcher {
-            self.tell(&Event::Trouble(chain(error)));
+            self.tell(&Event::Note(chain(error)));
         }
         let result = loop {
             if self.stop.load(Ordering::SeqCst) {
@@ -288,31 +290,43 @@ impl Service {
         Ok(())
     }
 
-    /// A cycle for each analysis that a forecast can start from. What came later does not count, however long the
-    /// cycle waits for its turn, so that the same files in the same order give the same forecasts.
+    /// A cycle for each analysis that a forecast can start from, as if they had come one by one: what came later does not
+    /// count, however long a cycle waits for its turn, so that the same files in the same order give the same forecasts.
     fn plan_arrived(&mut self, model: &Served) -> Result<()> {
         let whole = self.whole(model)?;
-        let mut unplanned = Vec::new();
+        let mut unplanned = BTreeSet::new();
         for (&valid, &number) in &whole {
             if self.ledger.cycle(&model.plan.name, at(valid))?.is_none() {
-                unplanned.push((number, valid));
+                unplanned.insert((number, valid));
             }
         }
-        // As they came, and what came at once by time.
-        unplanned.sort_unstable();
-        for (number, valid) in unplanned {
-            // An older analysis may have completed the frames that this one waited for.
-            let knows = whole
-                .range(valid - self.frames_back(model)..=valid)
-                .map(|(_, &number)| number)
-                .max()
-                .unwrap_or(number);
-            let cycle = (at(valid), Some(knows));
-            if let Decision::Begin(_) = self.decide(model, cycle.0, cycle.1, None, &whole)? {
-                self.ledger.plan(&model.plan.name, cycle.0, cycle.1)?;
+        let numbers: BTreeSet<i64> = whole.values().copied().collect();
+        for knows in numbers {
+            // One that begins may be what another goes on from.
+            while let Some(next) = self.next_arrived(model, &whole, &unplanned, knows)? {
+                self.ledger.plan(&model.plan.name, at(next.1), Some(knows))?;
+                unplanned.remove(&next);
             }
         }
         Ok(())
+    }
+
+    /// The first of the analyses, by number and valid time, from which a cycle can begin that knows so many files.
+    fn next_arrived(
+        &self,
+        model: &Served,
+        whole: &BTreeMap<i64, i64>,
+        unplanned: &BTreeSet<(i64, i64)>,
+        knows: i64,
+    ) -> Result<Option<(i64, i64)>> {
+        for &(number, valid) in unplanned.range(..=(knows, i64::MAX)) {
+            let before = self.ledger.planned_before(&model.plan.name, at(valid))?;
+            let predecessor = before.map(|init| (init, String::new()));
+            if let Decision::Begin(_) = self.weigh(model, at(valid), Some(knows), predecessor, whole) {
+                return Ok(Some((number, valid)));
+            }
+        }
+        Ok(None)
     }
 
     /// From the first input frame to the last [s].
@@ -336,13 +350,24 @@ impl Service {
         if let Some(file) = own {
             return Ok(Decision::Begin(Beginning { from: From::Kept(init, file), corrections: Vec::new() }));
         }
-        let name = &model.plan.name;
-        let is_ours = |(init, file): &(InitTime, String)| {
-            memory::fits(&self.folders.memories(name).join(file), &model.trained, init.0)
-        };
+        let folder = self.folders.memories(&model.plan.name);
+        let is_ours =
+            |(init, file): &(InitTime, String)| memory::fits(&folder.join(file), &model.trained, init.0);
+        let predecessor = self.ledger.predecessor(&model.plan.name, init)?.filter(is_ours);
+        Ok(self.weigh(model, init, knows, predecessor, whole))
+    }
+
+    fn weigh(
+        &self,
+        model: &Served,
+        init: InitTime,
+        knows: Option<i64>,
+        predecessor: Option<(InitTime, String)>,
+        whole: &BTreeMap<i64, i64>,
+    ) -> Decision {
         let is_there =
             |valid: ValidTime| whole.get(&valid.seconds).is_some_and(|&n| knows.is_none_or(|most| n <= most));
-        let situation = Situation {
+        Situation {
             init,
             now: self.clock.now(),
             scheduled: !matches!(self.plan.timetable, Timetable::Arrival),
@@ -351,9 +376,9 @@ impl Service {
             step: model.trained.info.step,
             lateness: &self.plan.lateness,
             is_there: &is_there,
-            predecessor: self.ledger.predecessor(name, init)?.filter(is_ours),
-        };
-        Ok(situation.decide())
+            predecessor,
+        }
+        .decide()
     }
 
     /// Begins what can begin, as far as there are devices free.
@@ -512,7 +537,7 @@ impl Service {
         let forecast =
             (layout.grid.points() * layout.channels() * (model.steps + 1) * size_of::<f32>()) as u64;
         [&self.folders.out, &self.folders.state].into_iter().any(|folder| {
-            rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < forecast)
+            rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < forecast + OVERHEAD)
         })
     }
 
@@ -674,11 +699,13 @@ impl Service {
         let name = check.model.plan.name.clone();
         match scores {
             // One that cannot be checked is not tried again before the next start.
-            Err(error) => self.tell(&Event::Trouble(format!(
-                "{name}: {} cannot be checked: {}",
-                check.init,
-                chain(&error)
-            ))),
+            Err(error) => {
+                self.tell(&Event::Note(format!(
+                    "{name}: {} cannot be checked: {}",
+                    check.init,
+                    chain(&error)
+                )));
+            }
             Ok(scores) => {
                 self.ledger.add_scores(&scores)?;
                 self.checking.remove(&(name, check.init.0.seconds, check.lead));

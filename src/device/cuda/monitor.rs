@@ -20,6 +20,10 @@ pub struct Load {
     /// Memory in use, and all of it [bytes].
     pub used: u64,
     pub total: u64,
+    /// [W]
+    pub power: Option<f64>,
+    /// Since the driver was loaded [J].
+    pub energy: Option<f64>,
 }
 
 /// Watches one GPU until it is dropped.
@@ -55,7 +59,10 @@ fn watch(ordinal: usize, latest: &Weak<Mutex<Option<Load>>>) {
 fn load(device: &Device<'_>) -> Option<Load> {
     let memory = device.memory_info().ok()?;
     let utilization = device.utilization_rates().ok()?.gpu;
-    Some(Load { utilization, used: memory.used, total: memory.total })
+    // Not every card counts its energy.
+    let power = device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3);
+    let energy = device.total_energy_consumption().ok().map(|millijoules| millijoules as f64 / 1e3);
+    Some(Load { utilization, used: memory.used, total: memory.total, power, energy })
 }
 
 /// The address by which the management library knows a GPU: it numbers them in another order than CUDA.

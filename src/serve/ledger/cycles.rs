@@ -182,6 +182,16 @@ impl Ledger {
             .map_err(Self::wrong)
     }
 
+    /// The newest cycle of a model before an initial time that is published or may still be.
+    pub fn planned_before(&self, model: &str, before: InitTime) -> Result<Option<InitTime>> {
+        let read = "SELECT max(init) FROM cycle WHERE model = ?1 AND init < ?2
+                    AND state IN ('waiting', 'running', 'publishing', 'published')";
+        let values = params![model, before.0.seconds];
+        let newest: Option<i64> =
+            self.connection.query_row(read, values, |row| row.get(0)).map_err(Self::wrong)?;
+        Ok(newest.map(init))
+    }
+
     /// A waiting cycle is being made.
     pub fn begin(&mut self, model: &str, init: InitTime) -> Result<()> {
         let sql = "UPDATE cycle SET state = 'running', attempts = attempts + 1, started = ?3, reason = NULL

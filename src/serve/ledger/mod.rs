@@ -70,14 +70,18 @@ impl Ledger {
         Self::at(&folder.join("ledger.sqlite"))
     }
 
-    /// Opens a ledger that is there.
-    pub fn existing(folder: &Path) -> Result<Self> {
+    /// Opens the ledger of a state folder, if there is one.
+    pub fn find(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join("ledger.sqlite");
-        if !path.is_file() {
-            return Err(Error::input(format!("{} is not there: nothing was served yet", path.display()))
-                .hint("start the loop first: wxsim serve CONFIG"));
-        }
-        Self::at(&path)
+        if path.is_file() { Self::at(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Opens the ledger of a state folder where something was served.
+    pub fn existing(folder: &Path) -> Result<Self> {
+        Self::find(folder)?.ok_or_else(|| {
+            Error::input(format!("{} has no ledger: nothing was served yet", folder.display()))
+                .hint("start the loop first: wxsim serve CONFIG")
+        })
     }
 
     fn at(path: &Path) -> Result<Self> {

@@ -1,0 +1,245 @@
+//! Watches over a service: numbers, service levels, drift, skill, alarms, and a page that shows them.
+
+mod alarms;
+mod http;
+mod levels;
+mod metrics;
+mod page;
+mod picture;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+pub use alarms::{Alarm, Say};
+pub use metrics::Reading;
+
+use alarms::Alarms;
+use levels::Levels;
+use metrics::Metrics;
+
+use super::events::{Event, Listener, Standing};
+use super::ledger::{Cycle, Ledger, SeenFile};
+use super::plan::WatchPlan;
+use super::skill::errors;
+use crate::error::Result;
+use crate::preprocess::Distribution;
+use crate::time::InitTime;
+
+/// Cycles and files on the page.
+const SHOWN: usize = 30;
+
+/// What a model was like at training.
+#[derive(Debug, Clone, Default)]
+pub struct Reference {
+    /// Of normalised values; none in runs of earlier versions.
+    pub distribution: Option<Distribution>,
+    /// Root mean square error of the validation by quantity and lead, in standard deviations.
+    pub errors: BTreeMap<String, Vec<f64>>,
+}
+
+/// What is shown.
+struct Board {
+    out: PathBuf,
+    models: BTreeMap<String, ModelBoard>,
+    cycles: Vec<Cycle>,
+    files: Vec<SeenFile>,
+    alarms: Vec<Alarm>,
+    devices: Vec<(String, usize)>,
+    queued: usize,
+    decoding: usize,
+    /// When the loop last turned.
+    turned: Instant,
+    trouble: Option<String>,
+    metrics: Metrics,
+}
+
+#[derive(Default)]
+struct ModelBoard {
+    newest: Option<Cycle>,
+    levels: Levels,
+    /// Of the last analysis, by quantity.
+    drift: BTreeMap<String, f64>,
+    /// The error of past forecasts, over that of the validation.
+    skill: Option<f64>,
+}
+
+/// Reads the GPUs.
+pub type Read = Box<dyn Fn() -> Vec<Reading> + Send>;
+
+/// Listens to a service.
+pub struct Watch {
+    plan: WatchPlan,
+    references: BTreeMap<String, Reference>,
+    board: Arc<Mutex<Board>>,
+    alarms: Alarms,
+    read: Read,
+    /// Energy counters when cycles began, by model and initial time: the device, and what it had taken.
+    begun: HashMap<(String, InitTime), (String, f64)>,
+    /// Whether something happened since the board was last drawn up.
+    stale: bool,
+}
+
+impl Watch {
+    /// Answers at the address of the plan, if it has one, and gives that.
+    pub fn new(
+        plan: WatchPlan,
+        out: PathBuf,
+        references: BTreeMap<String, Reference>,
+        read: Read,
+        say: Say,
+    ) -> Result<(Self, Option<SocketAddr>)> {
+        let board = Board {
+            out,
+            models: BTreeMap::new(),
+            cycles: Vec::new(),
+            files: Vec::new(),
+            alarms: Vec::new(),
+            devices: Vec::new(),
+            queued: 0,
+            decoding: 0,
+            turned: Instant::now(),
+            trouble: None,
+            metrics: Metrics::new(),
+        };
+        let board = Arc::new(Mutex::new(board));
+        let address = plan.address.map(|address| http::answer(address, board.clone())).transpose()?;
+        let alarms = Alarms::new(say, plan.webhook.clone())?;
+        let begun = HashMap::new();
+        Ok((Self { plan, references, board, alarms, read, begun, stale: true }, address))
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges the last cycles of every model.
+    fn judge(&mut self, ledger: &Ledger) -> Result<()> {
+        let mut verdicts = Vec::new();
+        for (name, reference) in &self.references {
+            let cycles = ledger.newest(Some(name), self.plan.levels.window)?;
+            let levels = Levels::of(&cycles);
+            verdicts.extend(levels.breaches(name, &self.plan.levels));
+            let drift = self.drift(name, reference, ledger, &mut verdicts)?;
+            let skill = self.skill(name, reference, ledger, &mut verdicts)?;
+            let newest = ledger.published(name)?.into_iter().rev().find(|cycle| cycle.file.is_some());
+            let mut board = self.board();
+            drift.iter().for_each(|(quantity, divergence)| board.metrics.drifts(name, quantity, *divergence));
+            if let Some(ratio) = skill {
+                board.metrics.skill(name, ratio);
+            }
+            board.models.insert(name.clone(), ModelBoard { newest, levels, drift, skill });
+        }
+        for (name, text) in verdicts {
+            self.board().metrics.alarm(&name, text.is_some());
+            self.alarms.set(&name, text);
+        }
+        Ok(())
+    }
+
+    /// The divergence of the last analysis from the training data. One day is less varied than years: an alarm is raised for
+    /// what the last analyses together show.
+    fn drift(
+        &self,
+        name: &str,
+        reference: &Reference,
+        ledger: &Ledger,
+        verdicts: &mut Vec<(String, Option<String>)>,
+    ) -> Result<BTreeMap<String, f64>> {
+        let Some(trained) = &reference.distribution else { return Ok(BTreeMap::new()) };
+        let last = ledger.distributions(name, self.plan.drift.window)?;
+        let read: Vec<Distribution> =
+            last.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+        let mut together = Distribution::default();
+        read.iter().for_each(|one| together.add(one));
+        let far = trained.divergences(&together).into_iter().filter(|(_, x)| *x > self.plan.drift.threshold);
+        let far: Vec<String> = far.map(|(quantity, x)| format!("{quantity} {x:.3}")).collect();
+        let text = (!far.is_empty() && read.len() >= self.plan.drift.window).then(|| {
+            format!(
+                "{name}: the last {} analyses differ from the training data: {} (Jensen-Shannon divergence, threshold {})",
+                read.len(),
+                far.join(", "),
+                self.plan.drift.threshold
+            )
+        });
+        verdicts.push((format!("drift of {name}"), text));
+        Ok(read.first().map(|one| trained.divergences(one)).unwrap_or_default())
+    }
+
+    /// The error of past forecasts over that of the validation: the mean over all quantities and leads that both know.
+    fn skill(
+        &self,
+        name: &str,
+        reference: &Reference,
+        ledger: &Ledger,
+        verdicts: &mut Vec<(String, Option<String>)>,
+    ) -> Result<Option<f64>> {
+        let found = errors(&ledger.scores(name, self.plan.skill.window)?);
+        let ratios = found.iter().filter_map(|((quantity, lead), (error, count))| {
+            let trained = reference.errors.get(quantity)?.get(lead.checked_sub(1)?)?;
+            (*count >= self.plan.skill.least && *trained > 0.0).then(|| error / trained)
+        });
+        let ratios: Vec<f64> = ratios.collect();
+        if ratios.is_empty() {
+            return Ok(None);
+        }
+        let ratio = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        let most = 1.0 + self.plan.skill.tolerance;
+        let text = (ratio > most).then(|| {
+            format!("{name}: past forecasts err {ratio:.2} times as much as those of the validation, {most:.2} is allowed")
+        });
+        verdicts.push((format!("skill of {name}"), text));
+        Ok(Some(ratio))
+    }
+
+    /// What a device has taken since its driver was loaded [J].
+    fn energy(&self, device: &str) -> Option<f64> {
+        (self.read)().into_iter().find(|reading| reading.device == device)?.energy
+    }
+}
+
+impl Listener for Watch {
+    fn hear(&mut self, event: &Event, ledger: &Ledger) -> Result<()> {
+        self.stale = true;
+        self.board().metrics.hear(event);
+        match event {
+            Event::Began { model, init, device, .. } => {
+                if let Some(energy) = self.energy(device) {
+                    self.begun.insert((model.clone(), *init), (device.clone(), energy));
+                }
+            }
+            Event::Published(cycle) => {
+                let begun = self.begun.remove(&(cycle.model.clone(), cycle.init));
+                let taken = begun.and_then(|(device, before)| Some(self.energy(&device)? - before));
+                if let Some(taken) = taken {
+                    self.board().metrics.energy(&cycle.model, taken);
+                }
+                self.judge(ledger)?;
+            }
+            Event::Failed { .. } | Event::Missing { .. } => self.judge(ledger)?,
+            Event::Trouble(text) => self.board().trouble = Some(text.clone()),
+            Event::Recovered => self.board().trouble = None,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, standing: &Standing<'_>) -> Result<()> {
+        if std::mem::take(&mut self.stale) {
+            self.judge(standing.ledger)?;
+            let (cycles, files) = (standing.ledger.newest(None, SHOWN)?, standing.ledger.files(SHOWN)?);
+            let mut board = self.board();
+            (board.cycles, board.files) = (cycles, files);
+        }
+        let (readings, alarms) = ((self.read)(), self.alarms.active());
+        let mut board = self.board();
+        board.metrics.stands(standing, &readings);
+        board.alarms = alarms;
+        board.devices = standing.devices.to_vec();
+        (board.queued, board.decoding) = (standing.queued, standing.decoding);
+        board.turned = Instant::now();
+        Ok(())
+    }
+}
