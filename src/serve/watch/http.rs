@@ -1,4 +1,4 @@
-//! What a browser and a monitor can ask for: `/`, `/map/MODEL.png`, `/metrics`, `/healthz`, `/readyz`. Nothing else, and
+//! What a browser and a monitor can ask for: `/` (with `/style.css`), `/map/MODEL.png`, `/metrics`, `/healthz`, `/readyz`. Nothing else, and
 //! nothing from the disk but maps of published forecasts.
 
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::error::{Context, Error, Result, chain};
 /// A loop that has not turned for so long stands still.
 const STILL: Duration = Duration::from_secs(60);
 /// The page needs no more than its own style and maps.
-const POLICY: &str = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; img-src 'self'; style-src 'self'; frame-ancestors 'none'";
 
 type Shared = Arc<Mutex<Board>>;
 
@@ -34,6 +34,7 @@ pub fn answer(address: SocketAddr, board: Shared) -> Result<SocketAddr> {
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().context(cannot)?;
     let routes = Router::new()
         .route("/", get(status))
+        .route("/style.css", get(async || ([(header::CONTENT_TYPE, "text/css")], page::STYLE)))
         .route("/map/{name}", get(map))
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))

@@ -6,7 +6,8 @@ use super::{Board, ModelBoard};
 use crate::report::escape;
 use crate::serve::ledger::{Cycle, CycleState, SeenFile};
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}\
+/// What the page looks like, in the light and in the dark.
+pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}\
     table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}td,th{padding:.25rem .6rem;text-align:left;\
     border-bottom:1px solid #8884;vertical-align:top}th{font-weight:600}.published{color:#18794e}.failed,.alarm{color:#c62a2f}\
     .missing{color:#ad5700}img{max-width:100%}.maps{display:flex;flex-wrap:wrap;gap:1rem}figure{margin:0}\
@@ -18,7 +19,7 @@ pub fn page(board: &Board) -> String {
     let mut html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"30\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>wxsim serve</title><style>{STYLE}</style></head><body>\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>wxsim serve</title><link rel=\"stylesheet\" href=\"style.css\"></head><body>\
          <h1>wxsim serve</h1>"
     );
     let _ = write!(

@@ -1,0 +1,123 @@
+//! Which cycles there are, and what each can begin from.
+
+use super::*;
+
+impl Service {
+    /// Cycles that the timetable, or an analysis, asks for.
+    pub(super) fn plan_cycles(&mut self) -> Result<()> {
+        let clock = self.clock.now();
+        for model in self.models.clone() {
+            let name = &model.plan.name;
+            if model.shadows.is_some() {
+                continue;
+            }
+            match &self.plan.timetable {
+                Timetable::Arrival => self.plan_arrived(&model)?,
+                timetable => {
+                    let inits = match self.ledger.last_planned(name)? {
+                        Some(last) => timetable.between(last.0.seconds, clock, MOST_CYCLES),
+                        None => timetable.newest(clock).into_iter().collect(),
+                    };
+                    for init in inits {
+                        self.ledger.plan(name, init, None)?;
+                        if self.clock.since(init) > self.plan.lateness.catch_up {
+                            self.miss(name, init, "the service did not run when it fell due")?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A cycle for each analysis that a forecast can start from, as if they had come one by one: what came later does not
+    /// count, however long a cycle waits for its turn, so that the same files in the same order give the same forecasts.
+    pub(super) fn plan_arrived(&mut self, model: &Served) -> Result<()> {
+        let whole = self.whole(model)?;
+        let mut unplanned = BTreeSet::new();
+        for (&valid, &number) in &whole {
+            if self.ledger.cycle(&model.plan.name, at(valid))?.is_none() {
+                unplanned.insert((number, valid));
+            }
+        }
+        let numbers: BTreeSet<i64> = whole.values().copied().collect();
+        for knows in numbers {
+            // One that begins may be what another goes on from.
+            while let Some(next) = self.next_arrived(model, &whole, &unplanned, knows)? {
+                self.ledger.plan(&model.plan.name, at(next.1), Some(knows))?;
+                unplanned.remove(&next);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of the analyses, by number and valid time, from which a cycle can begin that knows so many files.
+    pub(super) fn next_arrived(
+        &self,
+        model: &Served,
+        whole: &BTreeMap<i64, i64>,
+        unplanned: &BTreeSet<(i64, i64)>,
+        knows: i64,
+    ) -> Result<Option<(i64, i64)>> {
+        for &(number, valid) in unplanned.range(..=(knows, i64::MAX)) {
+            let before = self.ledger.planned_before(&model.plan.name, at(valid))?;
+            let predecessor = before.map(|init| (init, String::new()));
+            if let Decision::Begin(_) = self.weigh(model, at(valid), Some(knows), predecessor, whole) {
+                return Ok(Some((number, valid)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// From the first input frame to the last [s].
+    pub(super) fn frames_back(&self, model: &Served) -> i64 {
+        model.trained.info.step.times(model.trained.info.input_frames - 1).seconds
+    }
+
+    /// The whole analyses of a model, each with the number of the file that completed it.
+    pub(super) fn whole(&self, model: &Served) -> Result<BTreeMap<i64, i64>> {
+        self.ledger.whole(model.reads(), model.trained.info.layout.channels())
+    }
+
+    pub(super) fn decide(
+        &self,
+        model: &Served,
+        init: InitTime,
+        knows: Option<i64>,
+        own: Option<String>,
+        whole: &BTreeMap<i64, i64>,
+    ) -> Result<Decision> {
+        if let Some(file) = own {
+            return Ok(Decision::Begin(Beginning { from: From::Kept(init, file), corrections: Vec::new() }));
+        }
+        let folder = self.folders.memories(&model.plan.name);
+        let is_ours =
+            |(init, file): &(InitTime, String)| memory::fits(&folder.join(file), &model.trained, init.0);
+        let predecessor = self.ledger.predecessor(&model.plan.name, init)?.filter(is_ours);
+        Ok(self.weigh(model, init, knows, predecessor, whole))
+    }
+
+    pub(super) fn weigh(
+        &self,
+        model: &Served,
+        init: InitTime,
+        knows: Option<i64>,
+        predecessor: Option<(InitTime, String)>,
+        whole: &BTreeMap<i64, i64>,
+    ) -> Decision {
+        let is_there =
+            |valid: ValidTime| whole.get(&valid.seconds).is_some_and(|&n| knows.is_none_or(|most| n <= most));
+        Situation {
+            init,
+            now: self.clock.now(),
+            scheduled: !matches!(self.plan.timetable, Timetable::Arrival),
+            start: model.plan.start,
+            input_frames: model.trained.info.input_frames,
+            step: model.trained.info.step,
+            lateness: &self.plan.lateness,
+            is_there: &is_there,
+            predecessor,
+        }
+        .decide()
+    }
+}

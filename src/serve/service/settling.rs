@@ -1,0 +1,96 @@
+//! What becomes of a file that was decoded.
+
+use super::*;
+
+impl Service {
+    /// A file is decoded: its fields are accepted, and the file is dealt with for good.
+    pub(super) fn decoded(&mut self, intake: &Intake) -> Result<()> {
+        let settled = self.settle(intake);
+        self.decoding.remove(&intake.arrived.path);
+        // What was not moved is not needed.
+        let _ = std::fs::remove_dir_all(&intake.folder);
+        settled
+    }
+
+    pub(super) fn settle(&mut self, intake: &Intake) -> Result<()> {
+        let Arrived { path, size, modified, complete } = &intake.arrived;
+        let source = path.to_string_lossy().into_owned();
+        let number = self.ledger.last_number()? + 1;
+        let (mut brought, mut accepted) = (Vec::new(), Vec::new());
+        let (mut refusals, mut known) = (Vec::new(), Vec::new());
+        for (model, found) in &intake.found {
+            let dates = match found {
+                Ok(dates) => dates,
+                Err(reason) => {
+                    refusals.push(format!("{model}: {reason}"));
+                    continue;
+                }
+            };
+            for date in dates {
+                refusals.extend(date.refusal.iter().map(|reason| format!("{model}: {reason}")));
+                let Some(file) = &date.file else { continue };
+                let stored = format!("{}.{number}.safetensors", date.valid.file_stamp());
+                let mut fields = Vec::new();
+                for (quantity, digest) in &date.fields {
+                    let before = self.ledger.field(model, date.valid.seconds, quantity)?;
+                    match before {
+                        Some(before) if before.digest == *digest => {
+                            known.push(format!("{quantity} at {} is known", date.valid));
+                        }
+                        Some(before) if self.plan.inbox.duplicates == Duplicates::First => {
+                            known.push(format!(
+                                "{quantity} at {} came with other values from {}",
+                                date.valid, before.source
+                            ))
+                        }
+                        _ => fields.push(Field {
+                            quantity: quantity.clone(),
+                            stored: stored.clone(),
+                            digest: digest.clone(),
+                            source: source.clone(),
+                            complete: *complete,
+                            number,
+                        }),
+                    }
+                }
+                if fields.is_empty() {
+                    continue;
+                }
+                let to = self.folders.analyses(model).join(&stored);
+                std::fs::rename(intake.folder.join(model).join(file), &to)
+                    .context(|| format!("cannot keep {}", to.display()))?;
+                accepted.push((model.clone(), date.valid, fields.len()));
+                brought.extend(fields.into_iter().map(|field| (model.clone(), date.valid.seconds, field)));
+            }
+        }
+        let (verdict, reasons) = match (accepted.is_empty(), refusals.is_empty()) {
+            (false, _) => (Verdict::Accepted, &refusals),
+            (true, false) => (Verdict::Rejected, &refusals),
+            (true, true) => (Verdict::Duplicate, &known),
+        };
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let settled = now();
+        let file =
+            SeenFile { path: source.clone(), size: *size, modified: *modified, verdict, reason, settled };
+        self.ledger.settle(&file, &brought)?;
+        self.unchecked = true;
+        let reason = file.reason.unwrap_or_else(|| "it holds no date".into());
+        match verdict {
+            Verdict::Accepted => {
+                let seconds = (settled - complete).max(0) as f64 / 1000.0;
+                for (model, valid, fields) in accepted {
+                    self.tell(&Event::Accepted { model, valid, fields, source: source.clone(), seconds });
+                }
+                if !refusals.is_empty() {
+                    self.tell(&Event::Rejected { source: format!("a part of {source}"), reason });
+                }
+            }
+            Verdict::Rejected => self.tell(&Event::Rejected { source, reason }),
+            Verdict::Duplicate => self.tell(&Event::Duplicate { source, reason }),
+        }
+        if self.plan.inbox.removes && verdict != Verdict::Rejected {
+            std::fs::remove_file(path).context(|| format!("cannot remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
