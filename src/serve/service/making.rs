@@ -1,5 +1,7 @@
 //! From a cycle that can begin to one that is published, or is tried again.
 
+use std::cmp::Reverse;
+
 use super::*;
 
 impl Service {
@@ -30,7 +32,7 @@ impl Service {
                 }
             }
         }
-        ready.sort_by_key(|(model, ..)| -model.plan.priority);
+        ready.sort_by_key(|(model, ..)| Reverse(model.plan.priority));
         self.queued = ready.len();
         for (model, cycle, beginning) in ready {
             if !self.is_due(&cycle) {
