@@ -13,7 +13,7 @@ use crate::time::LeadTime;
 /// Say what is in files, how it was understood, and what is wrong with it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// NetCDF files.
+    /// NetCDF or GRIB2 files.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Print JSON: one object per file.

@@ -20,7 +20,7 @@ use crate::variable::Quantity;
 /// Draw maps of the fields in a file, or an animation through its times.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A NetCDF file: a forecast, a reanalysis, anything with latitudes and longitudes
+    /// A NetCDF or GRIB2 file: a forecast, a reanalysis, anything with latitudes and longitudes
     file: PathBuf,
     /// What to draw, by label (msl, z500) or the file's own name; several make panels [default: the first four]
     #[arg(long, short = 'v', value_delimiter = ',')]
