@@ -193,6 +193,7 @@ fn the_quantities_of_the_surface_are_known_by_height_and_kind() {
         named([3, 5], (100, 0, 50_000), 120),
         named([0, 0], (1, 0, 0), 140),
         named([19, 77], (1, 0, 0), 160),
+        Message { discipline: 192, ..named([128, 34], (1, 0, 0), 180) },
     ]);
     let info = file.info();
     let known: Vec<(&str, &str)> =
@@ -207,6 +208,7 @@ fn the_quantities_of_the_surface_are_known_by_height_and_kind() {
         ("gh", "z"),
         ("t_surface", "t_surface"), // nor is the ground's temperature one on a level
         ("param_0_19_77_surface", "param_0_19_77_surface"),
+        ("sst", "sst"),
     ];
     assert_eq!(known, expected);
     assert_eq!(variable(&info, "10u").height, Some(10.0));

@@ -10,6 +10,7 @@ use super::super::info::{Format, Number, Problem, Severity};
 use super::super::schema::{Attribute, Attributes, RawDimension, RawVariable, Schema};
 use super::super::slabs::Slabs;
 use super::grid::{self, Shape};
+use super::parameters;
 use super::product::{self, Naming, Product, Refusal};
 use super::sections::{self, Data, Field, Octets};
 use super::unpack;
@@ -150,8 +151,7 @@ impl Collection {
                     Some(_) => "pressure".into(),
                     None => String::new(),
                 };
-                // Only numbers from 192 on mean something else to each centre.
-                let centre = if product.id.1 >= 192 || product.id.2 >= 192 { product.centre } else { 0 };
+                let centre = if parameters::is_local(product.id) { product.centre } else { 0 };
                 let method = product.statistic.map(|s| s.method);
                 let key = Key { id: product.id, centre, place, method, grid };
                 let at = *self.numbers.entry(key.clone()).or_insert_with(|| {

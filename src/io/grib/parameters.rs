@@ -147,8 +147,8 @@ static PARAMETERS: &[Parameter] = &[
     parameter!(0 6 4, Anywhere, Moment, "mcc", "", "medium cloud cover", "%"),
     parameter!(0 6 5, Anywhere, Moment, "hcc", "", "high cloud cover", "%"),
     parameter!(0 6 32, Pressure, Moment, "cc", "", "fraction of cloud cover", "1"),
-    parameter!(0 7 6, Ground, Moment, "cape", "", "convective available potential energy", "J kg-1"),
-    parameter!(0 7 7, Ground, Moment, "cin", "", "convective inhibition", "J kg-1"),
+    parameter!(0 7 6, Column, Moment, "cape", "", "convective available potential energy", "J kg-1"),
+    parameter!(0 7 7, Column, Moment, "cin", "", "convective inhibition", "J kg-1"),
     parameter!(0 14 1, Pressure, Moment, "o3", "", "ozone mass mixing ratio", "kg kg-1"),
     parameter!(0 14 192 of NCEP, Pressure, Moment, "o3mr", "", "ozone mixing ratio", "kg kg-1"),
     parameter!(0 19 0, Ground, Moment, "vis", "", "visibility", "m"),
@@ -159,7 +159,20 @@ static PARAMETERS: &[Parameter] = &[
     parameter!(2 3 18, Anywhere, Moment, "sot", "", "soil temperature", "K"),
     parameter!(10 2 0, Ground, Moment, "ci", "sea_ice_area_fraction", "sea ice area fraction", "1"),
     parameter!(10 3 0, Ground, Moment, "sst", "sea_surface_temperature", "sea surface temperature", "K"),
+    // ECMWF's discipline for what had numbers in edition 1 alone.
+    parameter!(192 128 34 of ECMWF, Anywhere, Moment, "sst", "sea_surface_temperature", "sea surface temperature", "K"),
+    parameter!(192 151 159 of ECMWF, Ground, Moment, "sst", "sea_surface_temperature", "sea surface temperature", "K"),
+    parameter!(192 128 39 of ECMWF, Anywhere, Moment, "swvl1", "", "volumetric soil water of layer 1", "m3 m-3"),
+    parameter!(192 128 40 of ECMWF, Anywhere, Moment, "swvl2", "", "volumetric soil water of layer 2", "m3 m-3"),
+    parameter!(192 128 139 of ECMWF, Anywhere, Moment, "stl1", "", "soil temperature of level 1", "K"),
+    parameter!(192 128 170 of ECMWF, Anywhere, Moment, "stl2", "", "soil temperature of level 2", "K"),
+    parameter!(192 128 228 of ECMWF, Anywhere, Sum, "tp", "lwe_thickness_of_precipitation_amount", "total precipitation", "m"),
 ];
+
+/// Whether a number means something else to each centre.
+pub fn is_local((discipline, category, number): (u8, u8, u8)) -> bool {
+    discipline.max(category).max(number) >= 192
+}
 
 /// The row for a parameter at a place, `None` when the table has none.
 pub fn find(
@@ -208,7 +221,7 @@ mod tests {
         for (n, row) in PARAMETERS.iter().enumerate() {
             let same = |other: &&Parameter| (other.id, other.at, other.when) == (row.id, row.at, row.when);
             assert!(!PARAMETERS[..n].iter().any(|other| same(&other)), "{}", row.name);
-            assert_eq!(row.centre.is_some(), row.id.2 >= 192, "{}", row.name);
+            assert_eq!(row.centre.is_some(), is_local(row.id), "{}", row.name);
         }
     }
 
