@@ -1,23 +1,33 @@
-//! The ranks that hold the rest of one grid, as its parts know them.
+//! The ranks that hold the rest of one grid and of its layers, as a device knows them.
 
-use super::Communicator;
+use super::{Communicator, Reduce};
 use crate::device::{Company, Device, Real, Slot};
 use crate::error::Result;
 
-/// Ranks with neighbouring bands of rows, in their order from the first row on.
+/// Groups of ranks that this one belongs to.
+#[derive(Default)]
 pub struct Others<T: Real> {
-    bands: Box<dyn Communicator<T>>,
+    /// Of neighbouring bands, in their order from the first row on.
+    bands: Option<Box<dyn Communicator<T>>>,
+    /// Of neighbouring units, in their order.
+    units: Option<Box<dyn Communicator<T>>>,
 }
 
 impl<T: Real> Others<T> {
-    pub fn new(bands: Box<dyn Communicator<T>>) -> Self {
-        Self { bands }
+    /// A group is `None` where nothing is divided.
+    pub fn new(bands: Option<Box<dyn Communicator<T>>>, units: Option<Box<dyn Communicator<T>>>) -> Self {
+        Self { bands, units }
+    }
+
+    fn units(&mut self) -> &mut dyn Communicator<T> {
+        self.units.as_deref_mut().expect("who shares units was given their group")
     }
 }
 
 impl<T: Real> Company<T> for Others<T> {
     fn swap(&mut self, device: &mut dyn Device<T>, beyond: [Option<[Slot; 2]>; 2]) {
-        let own = self.bands.rank();
+        let bands = self.bands.as_deref_mut().expect("who shares rows was given their group");
+        let own = bands.rank();
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         for (slots, other) in beyond.into_iter().zip([own.wrapping_sub(1), own + 1]) {
             if let Some([given, got]) = slots {
@@ -25,10 +35,26 @@ impl<T: Real> Company<T> for Others<T> {
                 received.push((other, got));
             }
         }
-        self.bands.exchange(device, &sent, &received);
+        bands.exchange(device, &sent, &received);
+    }
+
+    fn gather(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot) {
+        self.units().all_gather(device, from, to);
+    }
+
+    fn scatter(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot) {
+        self.units().reduce_scatter(device, from, to, Reduce::Sum);
+    }
+
+    fn spread(&mut self, device: &mut dyn Device<T>, slot: Slot, from: usize) {
+        self.units().broadcast(device, slot, from);
+    }
+
+    fn add_up(&mut self, device: &mut dyn Device<T>, slot: Slot) {
+        self.units().all_reduce(device, slot, Reduce::Sum);
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.bands.close()
+        [self.bands, self.units].into_iter().flatten().try_for_each(|group| group.close())
     }
 }

@@ -273,7 +273,7 @@ fn halos_of_bands_are_those_of_the_whole_grid_forward_and_backward() {
             let map = map.with_room(room);
             let mut device = Cpu::<f64>::new(Some(1))?;
             device.allocate(&plan)?;
-            *device.company() = Some(Box::new(Others::new(Box::new(Host::new(meeting)))));
+            *device.company() = Some(Box::new(Others::new(Some(Box::new(Host::new(meeting))), None)));
             device.upload(x_slot, &cut(&x, 9 + 2 * width, width, row, &rows));
             device.halo_fill(&map, x_slot);
             let mut values = vec![0.0; len];

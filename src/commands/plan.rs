@@ -131,6 +131,10 @@ pub fn run(args: &Args) -> Result<()> {
         latency: LATENCY,
     };
     let configured = config.parallel.plan()?;
+    if configured.channel > 1 {
+        return Err(Error::input("wxsim plan divides samples and rows, not channels")
+            .hint("leave parallel.channel out: --set parallel.channel=1"));
+    }
     let update = |[data, domain]: [usize; 2], samples: usize, parallel: ParallelPlan| -> Result<Update> {
         let plan = TrainPlan { batch: samples, ..plan.clone() };
         let mut meter = Meter::new(card);

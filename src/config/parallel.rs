@@ -15,6 +15,8 @@ use crate::train::{ParallelPlan, Shared, Wire};
 pub struct ParallelConfig {
     /// Bands of latitude that the grid is cut into, each of them another device's; the rest of the devices share the batch.
     pub domain: usize,
+    /// Parts of the hidden channels of every layer, each of them another device's.
+    pub channel: usize,
     /// Gradients travel in pieces of this size while the rest is computed.
     pub bucket_mebibytes: usize,
     /// What each device keeps only a share of (stages of ZeRO). 0: nothing; 1: the optimiser's moments; 2: and the gradients;
@@ -61,6 +63,7 @@ impl Default for ParallelConfig {
     fn default() -> Self {
         Self {
             domain: 1,
+            channel: 1,
             bucket_mebibytes: 32,
             zero: 0,
             offload: false,
@@ -75,6 +78,9 @@ impl ParallelConfig {
         if self.domain == 0 || self.domain > 65_536 {
             return Err(Error::input("parallel.domain must be a number of bands from 1 to 65536"));
         }
+        if self.channel == 0 || self.channel > 65_536 {
+            return Err(Error::input("parallel.channel must be a number of parts from 1 to 65536"));
+        }
         let shared = match self.zero {
             0 => Shared::Nothing,
             1 => Shared::Moments,
@@ -85,8 +91,8 @@ impl ParallelConfig {
         let wire = self.wire.plan()?;
         match self.bucket_mebibytes.checked_mul(1 << 20) {
             Some(bucket_bytes) if bucket_bytes > 0 => {
-                let (domain, offload) = (self.domain, self.offload);
-                Ok(ParallelPlan { domain, channel: 1, bucket_bytes, shared, wire, offload })
+                let Self { domain, channel, offload, .. } = *self;
+                Ok(ParallelPlan { domain, channel, bucket_bytes, shared, wire, offload })
             }
             _ => Err(Error::input("parallel.bucket_mebibytes must be at least 1, and a size that there is")),
         }
@@ -112,6 +118,7 @@ mod tests {
             let error = of(text).plan().unwrap_err();
             assert!(error.to_string().starts_with("parallel.bucket_mebibytes"), "{error}");
         }
+        assert!(of("channel = 0").plan().unwrap_err().to_string().starts_with("parallel.channel"));
         assert!(of("domain = 0").plan().unwrap_err().to_string().starts_with("parallel.domain"));
         assert!(of("zero = 4").plan().unwrap_err().to_string().starts_with("parallel.zero"));
         for share in ["0.0", "1.5", "nan", "-1.0"] {

@@ -13,6 +13,14 @@ pub trait Company<T: Real>: Send {
     /// Swaps rows with who holds the band before the first and behind the last row, where there is one: gives the first
     /// slot, gets the second.
     fn swap(&mut self, device: &mut dyn Device<T>, beyond: [Option<[Slot; 2]>; 2]);
+    /// Gives all who hold units of the same layers what each of them has, one behind the other.
+    fn gather(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot);
+    /// The transpose: part n of what all of them have, added up, for the n-th.
+    fn scatter(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot);
+    /// Gives all of them what the n-th has.
+    fn spread(&mut self, device: &mut dyn Device<T>, slot: Slot, from: usize);
+    /// Replaces what all of them have by its sum.
+    fn add_up(&mut self, device: &mut dyn Device<T>, slot: Slot);
     /// Ends together.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -137,13 +145,13 @@ pub fn adjoint<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, dx: Slot) {
     device.halo_adjoint(&HaloMap { parts: seam.home.clone(), seam: None, ..map.clone() }, dx);
 }
 
-/// A device that was given a part of something was given company, too.
-fn with_company<T: Real>(
+/// Lets a device ask its company. Who was given a part of something was given company, too.
+pub fn with_company<T: Real>(
     device: &mut dyn Device<T>,
     work: impl FnOnce(&mut dyn Company<T>, &mut dyn Device<T>),
 ) {
     let Some(mut company) = device.company().take() else {
-        panic!("rows that others hold, and nobody to ask");
+        panic!("what others hold, and nobody to ask");
     };
     work(&mut *company, device);
     *device.company() = Some(company);

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 pub use arena::{ArenaParts, ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
-pub use company::{Company, Seam};
+pub use company::{Company, Seam, with_company};
 pub use daylight::{Daylight, Light, Moment, light};
 pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, Rates, RowMeasures, Triple};

@@ -21,9 +21,11 @@ mod network;
 mod parameters;
 mod random;
 mod training;
+mod units;
 
 pub use architecture::{Architecture, GATES, Geometry, UNIT_BLOCK, gate_channel};
 pub use forecast::Memory;
 pub use keeping::{Keeper, Keeping, piece};
 pub use network::{LAYER_NORM_EPSILON, Network, Purpose, Slots};
 pub use parameters::Parameter;
+pub use units::{Holding, Units};

@@ -4,9 +4,10 @@
 //! prediction or the truth) and the forcings of its end `t + 1`. Steps `input_frames - 1` and later give a prediction.
 
 use super::architecture::{Architecture, GATES, Geometry};
-use super::keeping::{Blocks, Keeping};
+use super::keeping::Blocks;
 use super::parameters::{self, Parameter, Weights};
 use super::random::Stream;
+use super::units::{Holding, Meeting, Units};
 use crate::device::{
     Above, ArenaPlan, Boundary, Cell, Channel, Convolution, Device, HaloMap, LayerNorm, Placement, Readout,
     Real, Sequence, Slot, Write,
@@ -70,6 +71,9 @@ pub struct Network<T: Real> {
     pub(super) layers: Vec<Layer>,
     pub(super) head: Head,
     pub(super) scratch: Scratch,
+    /// Which of each layer's units it holds.
+    pub(super) units: Units,
+    pub(super) meeting: Meeting,
     element: PhantomData<fn(T)>,
 }
 
@@ -82,6 +86,7 @@ pub(super) struct Series {
 
 /// One ConvLSTM layer.
 pub(super) struct Layer {
+    /// Units that are the network's own; what is not said to be theirs is of all units.
     pub hidden: usize,
     /// What it reads, with halo; the h of the layer below, unless dropout stands between.
     pub x: Series,
@@ -104,6 +109,17 @@ pub(super) struct Layer {
     pub dx: Series,
     /// Gradient of h from the next step, with halo.
     pub dh: Slot,
+    /// Where others hold units, too.
+    pub own: Option<Own>,
+}
+
+/// Images of a layer's own units, with halo: h, what the layer above reads behind dropout, and gradients of both.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own {
+    pub h: Slot,
+    pub above: Slot,
+    pub dh: Slot,
+    pub dabove: Slot,
 }
 
 /// The 1x1 head.
@@ -154,21 +170,24 @@ impl<T: Real> Network<T> {
         lead_steps: usize,
         purpose: Purpose,
     ) -> Result<Self> {
-        Self::plan_keeping(arena, architecture, geometry, batch, lead_steps, purpose, (Keeping::Whole, None))
+        Self::plan_holding(arena, architecture, geometry, batch, lead_steps, purpose, Holding::ALL)
     }
 
-    /// As [`plan`](Self::plan), for a network that has only some of its learned arrays at a time; what it borrows may be put
-    /// where another one reads it, which then is not used at the same time.
-    pub fn plan_keeping(
+    /// As [`plan`](Self::plan), for a network that has only some of its units, or of its learned arrays at a time; what it
+    /// borrows may be put where another one reads it, which then is not used at the same time. Who holds the other units is
+    /// the device's company.
+    pub fn plan_holding(
         arena: &mut ArenaPlan,
         architecture: &Architecture,
         geometry: &Geometry,
         batch: usize,
         lead_steps: usize,
         purpose: Purpose,
-        (keeping, beside): (Keeping, Option<&Self>),
+        holding: Holding<&Self>,
     ) -> Result<Self> {
         architecture.validate_on(geometry)?;
+        let units = holding.units;
+        architecture.check_units(units.of)?;
         if batch == 0 || lead_steps == 0 {
             return Err(Error::input(format!(
                 "a network needs at least one sample and one lead step, found {batch} and {lead_steps}"
@@ -186,8 +205,9 @@ impl<T: Real> Network<T> {
         };
         // Gates that are computed again have one place after those of the analyses.
         let kept = if purpose == Purpose::Recompute { steps.min(frames + 1) } else { steps };
-        let lender = beside.map(|network| &network.blocks);
-        let (parameters, blocks) = parameters::plan(arena, architecture, training, keeping, lender);
+        let Holding { keeping, beside, .. } = holding;
+        let holding = Holding { units, keeping, beside: beside.map(|network| &network.blocks) };
+        let (parameters, blocks) = parameters::plan(arena, architecture, training, holding);
         let weights = Weights::find(architecture, &parameters, |p| p.slot);
         let gradients = Weights::find(architecture, &parameters, |p| p.gradient);
 
@@ -228,8 +248,10 @@ impl<T: Real> Network<T> {
         });
         let part = |slot: Slot, len| slot.part(0, only_training(len));
 
+        let widest = architecture.hidden.iter().copied().max().unwrap_or(0);
+        let meeting = Meeting::plan(arena, units, padded * widest);
         let mut layers: Vec<Layer> = Vec::new();
-        for (l, &hidden) in architecture.hidden.iter().enumerate() {
+        for (l, &all) in architecture.hidden.iter().enumerate() {
             let inputs = architecture.layer_inputs(l);
             let dropout = training && architecture.dropout > 0.0;
             let x = match layers.last() {
@@ -238,6 +260,7 @@ impl<T: Real> Network<T> {
             };
             let even = Channel::centre(false);
             let read = if l == 0 { input_channels(architecture, geometry) } else { vec![even; inputs] };
+            let hidden = units.own(all);
             let channels = GATES * hidden;
             let normalised =
                 architecture.layer_norm.then(|| Series::activations(arena, kept, inner * channels));
@@ -245,24 +268,35 @@ impl<T: Real> Network<T> {
             layers.push(Layer {
                 hidden,
                 x,
-                h: Series::activations(arena, steps, padded * hidden),
+                h: Series::activations(arena, steps, padded * all),
                 c: Series::plan(arena, if training { steps } else { 1 }, inner * hidden),
                 gates: Series::activations(arena, kept, inner * channels),
                 normalised,
                 inverse_deviation,
                 factors: dropout.then(|| arena.slot(batch * hidden)),
                 input: convolution(inputs, channels, architecture.kernel),
-                recurrent: convolution(hidden, channels, architecture.kernel),
+                recurrent: convolution(all, channels, architecture.kernel),
                 x_map: map(batch, &read)?,
                 x_warm_map: map(warm * batch, &read)?,
                 h_map: map(batch, &vec![even; hidden])?,
                 dc: arena.slot(only_training(inner * hidden)),
                 dx: Series { slot: part(dx[l % 2], dx_len(l)), each: padded * inputs },
-                dh: arena.activations(only_training(padded * hidden)),
+                dh: arena.activations(only_training(padded * all)),
+                own: (!units.is_all()).then(|| {
+                    let mut image =
+                        |is_used: bool| arena.activations(if is_used { padded * hidden } else { 0 });
+                    Own {
+                        h: image(true),
+                        above: image(dropout),
+                        dh: image(training),
+                        dabove: image(training),
+                    }
+                }),
             });
         }
 
-        let (top, outputs) = (architecture.hidden[architecture.hidden.len() - 1], architecture.outputs());
+        let (top, outputs) =
+            (units.own(architecture.hidden[architecture.hidden.len() - 1]), architecture.outputs());
         let y = arena.slot(inner * outputs);
         let head = Head {
             x: Series::activations(arena, leads, inner * top),
@@ -298,6 +332,8 @@ impl<T: Real> Network<T> {
             layers,
             head,
             scratch,
+            units,
+            meeting,
             element: PhantomData,
         })
     }
@@ -380,8 +416,9 @@ impl<T: Real> Network<T> {
         {
             let random = Stream::new(seed, (layer as u64) << 48 | step);
             let factor = |n| if random.uniform(n) < rate { 0.0 } else { 1.0 / (1.0 - rate) };
-            let before = (first * self.layers[layer].hidden) as u64;
-            let values: Vec<T> = (0..factors.len() as u64).map(|n| T::of(factor(before + n))).collect();
+            let (own, all) = (self.layers[layer].hidden, self.architecture.hidden[layer]);
+            let unit = |n: usize| ((first + n / own) * all + self.units.number * own + n % own) as u64;
+            let values: Vec<T> = (0..factors.len()).map(|n| T::of(factor(unit(n)))).collect();
             device.upload(factors, &values);
         }
     }
@@ -512,13 +549,24 @@ impl<T: Real> Network<T> {
             device.layer_norm_forward(&norm);
         }
         let cell = self.cell(l, t, c_before);
-        device.cell_forward(&cell, layer.h.at(t), &layer.h_map, above.as_ref());
+        let Some(own) = layer.own else {
+            return device.cell_forward(&cell, layer.h.at(t), &layer.h_map, above.as_ref());
+        };
+        // Behind dropout the layer above reads something of its own, which is gathered as h is; the head reads own units.
+        let read = above.filter(|_| l + 1 < self.layers.len());
+        let above = read.map_or(above, |above| Some(Above { slot: own.above, ..above }));
+        device.cell_forward(&cell, own.h, &layer.h_map, above.as_ref());
+        self.gather(device, &layer.h_map, own.h, layer.h.at(t));
+        if let Some(read) = read {
+            self.gather(device, &layer.h_map, own.above, read.slot);
+        }
     }
 
     /// The head for the prediction `lead` of the state `base`.
     pub(super) fn predict(&self, device: &mut dyn Device<T>, lead: usize, base: Slot) {
         let head = &self.head;
         device.convolve(&head.shape, head.x.at(lead), self.weights.head, head.y, Write::Overwrite);
+        self.add_up(device, head.y);
         let base = self.architecture.residual.then_some(base);
         device.readout(&head.readout, base, self.state_of(self.slots.predictions, lead, 1));
     }

@@ -1,8 +1,9 @@
 //! The learned arrays: their names, their order in checkpoints and on the device, and their start values.
 
 use super::architecture::{Architecture, GATES, gate_channel};
-use super::keeping::{Blocks, Keeping};
+use super::keeping::Blocks;
 use super::random::Stream;
+use super::units::{Holding, Units};
 use crate::device::{ArenaPlan, Device, Real, Slot};
 
 /// One learned array.
@@ -10,7 +11,8 @@ use crate::device::{ArenaPlan, Device, Real, Slot};
 pub struct Parameter {
     /// `layers.0.input.weight`
     pub name: String,
-    /// In a checkpoint; gates in the order i, f, g, o; kernels `[4, hidden, in, k_lat, k_lon]`, k_lat northward.
+    /// In a checkpoint; gates in the order i, f, g, o; kernels `[4, hidden, in, k_lat, k_lon]`, k_lat northward. Of the
+    /// network's own units.
     pub shape: Vec<usize>,
     /// Which of the network's blocks it belongs to, and where in the block it begins.
     pub block: usize,
@@ -23,6 +25,11 @@ pub struct Parameter {
     /// Whether weight decay applies: to kernels, not to biases, gains and peepholes.
     pub decay: bool,
     kind: Kind,
+    /// Of all units, and which of them, counted along the second dimension, are the network's; the head's bias is everybody's.
+    whole: (Vec<usize>, Kind),
+    units: Units,
+    /// Held by the first of those with parts of the units, too.
+    is_common: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,6 +78,20 @@ const ALIGNMENT: usize = 64;
 /// The head's first weights are this much smaller than its inputs would suggest: the untrained forecast is persistence.
 const HEAD_START: f64 = 0.1;
 
+impl Kind {
+    /// Of a part of the units.
+    fn part(self, units: Units) -> Self {
+        match self {
+            Self::GateKernel { hidden, inputs, kernel } => {
+                Self::GateKernel { hidden: units.own(hidden), inputs, kernel }
+            }
+            Self::GateVector { hidden, start } => Self::GateVector { hidden: units.own(hidden), start },
+            Self::HeadKernel { hidden, outputs } => Self::HeadKernel { hidden: units.own(hidden), outputs },
+            Self::Peephole | Self::HeadBias => self,
+        }
+    }
+}
+
 /// Names, shapes, start values and order: what a checkpoint holds.
 fn list(architecture: &Architecture) -> Vec<(String, Vec<usize>, Kind)> {
     let kernel = architecture.kernel;
@@ -110,10 +131,17 @@ pub(super) fn plan(
     arena: &mut ArenaPlan,
     architecture: &Architecture,
     gradients: bool,
-    keeping: Keeping,
-    lender: Option<&Blocks>,
+    Holding { units, keeping, beside: lender }: Holding<&Blocks>,
 ) -> (Vec<Parameter>, Blocks) {
-    let list = list(architecture);
+    // The second dimension counts units, where there is one.
+    let part = |(name, shape, kind): (String, Vec<usize>, Kind)| {
+        let units = if shape.len() > 1 { units } else { Units::ALL };
+        let mut own = shape.clone();
+        own.iter_mut().skip(1).take(1).for_each(|hidden| *hidden = units.own(*hidden));
+        (name, own, (shape, kind), units)
+    };
+    let is_first = units.number == 0;
+    let list: Vec<_> = list(architecture).into_iter().map(part).collect();
     let len = |shape: &[usize]| shape.iter().product::<usize>();
     let is_kernel = |kind: &Kind| matches!(kind, Kind::GateKernel { .. } | Kind::HeadKernel { .. });
     // One for each layer, and one for the head; kernels come first in each.
@@ -123,19 +151,22 @@ pub(super) fn plan(
         layer.unwrap_or(head)
     };
     let (mut lengths, mut tails, mut places) = (vec![0; head + 1], vec![0; head + 1], Vec::new());
-    for (name, shape, kind) in &list {
+    for (name, shape, (_, kind), _) in &list {
         let (block, room) = (block_of(name), len(shape).next_multiple_of(ALIGNMENT));
         places.push((block, lengths[block]));
         lengths[block] += room;
         tails[block] += if is_kernel(kind) { 0 } else { room };
     }
     let blocks = Blocks::plan(arena, keeping, lengths, &tails, gradients, lender.and_then(Blocks::shelves));
-    let parameter = |((name, shape, kind), (block, start)): ((String, Vec<usize>, Kind), (usize, usize))| {
+    let parameter = |((name, shape, whole, units), (block, start))| {
+        let (shape, whole): (Vec<usize>, (Vec<usize>, Kind)) = (shape, whole);
+        let kind = whole.1.part(units);
+        let is_common = whole.0.len() == 1 && !is_first;
         let len = len(&shape);
         let slot = blocks.weights_at(block, start, len);
         let gradient = blocks.gradients_at(block, start, len);
         let decay = is_kernel(&kind);
-        Parameter { name, shape, block, start, slot, gradient, decay, kind }
+        Parameter { name, shape, block, start, slot, gradient, decay, kind, whole, units, is_common }
     };
     (list.into_iter().zip(places).map(parameter).collect(), blocks)
 }
@@ -176,6 +207,32 @@ impl Parameter {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// In a checkpoint, of all units.
+    pub fn whole_shape(&self) -> &[usize] {
+        &self.whole.0
+    }
+
+    /// Whether this network is the one of those with parts of the units that counts it: each has its own, and the first one
+    /// what all have.
+    pub fn is_counted(&self) -> bool {
+        !self.is_common
+    }
+
+    /// The network's own of an array of all units, in checkpoint order.
+    pub fn cut<V: Copy>(&self, whole: &[V]) -> Vec<V> {
+        let each = self.len() / self.shape[0];
+        let rows = whole.chunks_exact(each * self.units.of);
+        rows.flat_map(|row| &row[self.units.number * each..][..each]).copied().collect()
+    }
+
+    /// The inverse: an array of all units from that of each part of them, in their order.
+    pub fn join<V: Copy>(&self, parts: &[Vec<V>]) -> Vec<V> {
+        let each = self.len() / self.shape[0];
+        let row =
+            |row: usize| parts[..self.units.of].iter().flat_map(move |part| &part[row * each..][..each]);
+        (0..self.shape[0]).flat_map(row).copied().collect()
     }
 
     /// From the device's order to a checkpoint's. The same serves everything shaped like the parameter: gradients,
@@ -240,15 +297,16 @@ impl Parameter {
         }
     }
 
-    /// Start values in checkpoint order; `stream` numbers the parameters.
+    /// Start values in checkpoint order, those of all units whichever are the network's; `stream` numbers the parameters.
     ///
     /// Kernels are uniform with the variance `2 / (fan in + fan out)` of Glorot and Bengio (2010) for each gate.
     pub(super) fn start_values<T: Real>(&self, seed: u64, stream: u64) -> Vec<T> {
         let random = Stream::new(seed, stream);
+        let len = self.whole.0.iter().product::<usize>();
         let uniform = |bound: f64| {
-            (0..self.len() as u64).map(|n| T::of((2.0 * random.uniform(n) - 1.0) * bound)).collect()
+            (0..len as u64).map(|n| T::of((2.0 * random.uniform(n) - 1.0) * bound)).collect::<Vec<T>>()
         };
-        match self.kind {
+        let whole = match self.whole.1 {
             Kind::GateKernel { hidden, inputs, kernel } => {
                 uniform((6.0 / ((inputs + hidden) * kernel * kernel) as f64).sqrt())
             }
@@ -256,8 +314,9 @@ impl Parameter {
                 start.iter().flat_map(|&value| std::iter::repeat_n(T::of(value), hidden)).collect()
             }
             Kind::HeadKernel { hidden, .. } => uniform(HEAD_START / (hidden as f64).sqrt()),
-            Kind::Peephole | Kind::HeadBias => vec![T::default(); self.len()],
-        }
+            Kind::Peephole | Kind::HeadBias => vec![T::default(); len],
+        };
+        self.cut(&whole)
     }
 }
 
@@ -280,7 +339,7 @@ mod tests {
             input_frames: 2,
             dropout: 0.0,
         };
-        let (parameters, blocks) = plan(&mut ArenaPlan::default(), &architecture, true, Keeping::Whole, None);
+        let (parameters, blocks) = plan(&mut ArenaPlan::default(), &architecture, true, Holding::ALL);
         assert_eq!(blocks.weights.len(), blocks.gradients.len());
         for parameter in &parameters {
             let values: Vec<usize> = (0..parameter.len()).collect();
@@ -293,5 +352,34 @@ mod tests {
         // gate 2, unit 17, input 5, row 2, column 1
         let device_index = ((2 * 3 + 1) * 12 + 5) * 80 + gate_channel(2, 17, 20);
         assert_eq!(device[device_index], (((2 * 20 + 17) * 12 + 5) * 3 + 2) * 3 + 1);
+    }
+
+    #[test]
+    fn parts_of_the_units_start_as_those_of_all_and_join_again() {
+        let architecture = Architecture {
+            prognostic: 2,
+            statics: 0,
+            forcings: 0,
+            hidden: vec![6, 12],
+            kernel: 1,
+            patch: 1,
+            layer_norm: false,
+            peepholes: true,
+            residual: true,
+            input_frames: 1,
+            dropout: 0.0,
+        };
+        let of =
+            |units| plan(&mut ArenaPlan::default(), &architecture, true, Holding { units, ..Holding::ALL }).0;
+        let parts = [0, 1, 2].map(|number| of(Units { number, of: 3 }));
+        for (n, whole) in of(Units::ALL).iter().enumerate() {
+            assert_eq!(parts[1][n].whole_shape(), whole.shape);
+            let values = parts.each_ref().map(|part| part[n].start_values::<f64>(5, n as u64));
+            assert_eq!(values[0].len(), parts[0][n].len());
+            assert_eq!(parts[0][n].join(&values), whole.start_values::<f64>(5, n as u64), "{}", whole.name);
+        }
+        assert!(architecture.check_units(3).is_ok());
+        assert_eq!(architecture.check_units(4).unwrap_err().advice().unwrap().chars().next(), Some('3'));
+        assert!(Architecture { layer_norm: true, ..architecture }.check_units(2).is_err());
     }
 }

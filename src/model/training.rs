@@ -211,18 +211,27 @@ impl<T: Real> Network<T> {
             self.project(device, l, t, 1, Write::Add);
             self.advance(device, l, t);
         }
-        let above = match self.layers.get(l + 1) {
-            Some(next) => Some(Above {
-                slot: next.dx.at(entry),
+        let above = match (self.layers.get(l + 1), layer.own) {
+            (Some(next), own) => Some(Above {
+                slot: own.map_or(next.dx.at(entry), |own| {
+                    self.scatter(device, &layer.h_map, next.dx.at(entry), own.dabove);
+                    device.halo_adjoint(&layer.h_map, own.dabove);
+                    own.dabove
+                }),
                 halo: self.architecture.halo(),
                 factors: layer.factors,
             }),
-            None if t + 1 < self.architecture.input_frames => None,
-            None => Some(Above { slot: self.head.dx, halo: 0, factors: layer.factors }),
+            (None, _) if t + 1 < self.architecture.input_frames => None,
+            (None, _) => Some(Above { slot: self.head.dx, halo: 0, factors: layer.factors }),
         };
         let cell = self.cell(l, t, (t > 0).then(|| layer.c.at(t - 1)));
         let gradients_of_cell = CellGradients {
-            h: recurrent.then_some(layer.dh),
+            h: recurrent.then(|| {
+                layer.own.map_or(layer.dh, |own| {
+                    self.scatter(device, &layer.h_map, layer.dh, own.dh);
+                    own.dh
+                })
+            }),
             above,
             c: layer.dc,
             bias: gradients.bias,
@@ -251,6 +260,12 @@ impl<T: Real> Network<T> {
             self.weights.layers[l].input,
             dx,
         );
+        match l.checked_sub(1).map(|below| &self.layers[below]) {
+            // Each step's is brought to those whose units it is about, and home from the halo there.
+            Some(Layer { own: Some(_), .. }) => return,
+            None => self.add_up(device, dx),
+            Some(_) => {}
+        }
         device.halo_adjoint(if steps == 1 { &layer.x_map } else { &layer.x_warm_map }, dx);
     }
 

@@ -1,10 +1,11 @@
 //! What was learned, to checkpoints and back. Every rank writes as many numbers as any other, about, and whole arrays: so
 //! any number of ranks can read them, and whoever only forecasts.
 
-use crate::device::{Device, Real, Slot};
+use crate::device::{Device, Real, Slot, with_company};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::{Tensor, Tensors};
 use crate::model::Parameter;
+use crate::preprocess::Share;
 use crate::train::ranks::Ranks;
 use crate::train::workspace::Workspace;
 use crate::train::zero::{Kept, spread};
@@ -63,6 +64,7 @@ impl Workspace<f32> {
     /// What this rank writes of all learned arrays, in checkpoint order; all ranks together come to this.
     pub fn to_tensors(&self, device: &mut dyn Device<f32>, ranks: &mut Ranks<'_, f32>) -> Tensors {
         let (own, size) = (ranks.replicas().rank(), ranks.replicas().size());
+        let units = ranks.part().units;
         let parameters = self.network.parameters();
         let lengths: Vec<usize> = KINDS.iter().flat_map(|_| parameters.iter().map(Parameter::len)).collect();
         let writers = writers(&lengths, size);
@@ -75,7 +77,8 @@ impl Workspace<f32> {
                     Some((block, whole)) if block == parameter.block => whole,
                     _ => self.whole(device, ranks, number, parameter.block),
                 };
-                room = Some((parameter.block, whole));
+                // What others hold of the array travels through the same place.
+                room = (units.of == 1).then_some((parameter.block, whole));
                 if writers[number * parameters.len() + index] == own {
                     let values = match whole {
                         Some(whole) => parameter.read(device, whole.part(parameter.start, parameter.len())),
@@ -85,8 +88,12 @@ impl Workspace<f32> {
                             parameter.to_checkpoint(&self.moments.read(device, number - 2, range))
                         }
                     };
-                    let tensor = Tensor::f32(parameter.shape.clone(), values);
-                    tensors.insert(format!("{kind}.{}", parameter.name), tensor);
+                    let values =
+                        if units.of == 1 { values } else { self.join(device, units, parameter, values) };
+                    if units.number == 0 {
+                        let tensor = Tensor::f32(parameter.whole_shape().to_vec(), values);
+                        tensors.insert(format!("{kind}.{}", parameter.name), tensor);
+                    }
                 }
             }
         }
@@ -94,9 +101,32 @@ impl Workspace<f32> {
         if !residual.is_empty() {
             let mut values = vec![0.0; residual.len()];
             device.download(residual, &mut values);
-            tensors.insert(format!("{RESIDUAL}{own}"), Tensor::f32(vec![values.len()], values));
+            tensors
+                .insert(format!("{RESIDUAL}{}", ranks.number().0), Tensor::f32(vec![values.len()], values));
         }
         tensors
+    }
+
+    /// An array of all units; `values` are those of this rank's.
+    fn join(
+        &self,
+        device: &mut dyn Device<f32>,
+        units: Share,
+        parameter: &Parameter,
+        values: Vec<f32>,
+    ) -> Vec<f32> {
+        let room = self.network.room_between_updates(parameter.block).part(0, values.len());
+        let mut part = |number: usize| {
+            if number == units.number {
+                device.upload(room, &values);
+            }
+            with_company(device, |company, device| company.spread(device, room, number));
+            let mut values = vec![0.0; values.len()];
+            device.download(room, &mut values);
+            values
+        };
+        let parts: Vec<Vec<f32>> = (0..units.of).map(&mut part).collect();
+        parameter.join(&parts)
     }
 
     /// The inverse of [`to_tensors`](Self::to_tensors), for any number of ranks; tells what is not there any more.
@@ -111,13 +141,16 @@ impl Workspace<f32> {
                 let name = format!("{kind}.{}", parameter.name);
                 let values = tensors
                     .get(&name)
-                    .filter(|tensor| tensor.shape == parameter.shape)
+                    .filter(|tensor| tensor.shape == parameter.whole_shape())
                     .and_then(Tensor::as_f32)
                     .ok_or_else(|| {
-                        Error::input(format!("the checkpoint has no {name} of shape {:?}", parameter.shape))
-                            .hint("it belongs to another network; start another run")
+                        Error::input(format!(
+                            "the checkpoint has no {name} of shape {:?}",
+                            parameter.whole_shape()
+                        ))
+                        .hint("it belongs to another network; start another run")
                     })?;
-                let values = parameter.to_device(values);
+                let values = parameter.to_device(&parameter.cut(values));
                 match self.source(number) {
                     Source::Kept(kept) => self.put(device, kept, parameter, &values),
                     Source::Moments(which) => self.put_moments(device, which, parameter, &values),
@@ -147,7 +180,7 @@ impl Workspace<f32> {
         if residual.is_empty() {
             return None;
         }
-        let (own, size) = (ranks.replicas().rank(), ranks.replicas().size());
+        let (own, size) = ranks.number();
         let kept = tensors.keys().filter(|name| name.starts_with(RESIDUAL)).count();
         let values = tensors.get(&format!("{RESIDUAL}{own}")).and_then(Tensor::as_f32);
         match values.filter(|values| kept == size && values.len() == residual.len()) {

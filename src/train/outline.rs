@@ -33,7 +33,7 @@ pub fn outline(
     let geometry = geometry.band(&band.rows);
     let weights = Weights::new(&plan.loss, layout, None)?.band(&band);
     let mut arena = ArenaPlan::default();
-    let shard = ranks.plan.shard(ranks.part().replica());
+    let shard = ranks.plan.shard(ranks.part());
     let workspace =
         Workspace::<f32>::plan(&mut arena, plan, architecture, &geometry, &weights, batch, shard)?;
     // The next batch is made in a place of its own.

@@ -7,6 +7,7 @@ use crate::comm::{Communicator, Others};
 use crate::device::{Device, Real};
 use crate::error::{Error, Result};
 use crate::io::checkpoint::Seals;
+use crate::model::Units;
 use crate::preprocess::Share;
 use crate::train::wire::Wire;
 use crate::train::zero::{Sharding, Shared};
@@ -84,12 +85,14 @@ impl ParallelPlan {
         })
     }
 
-    /// What a rank shares that does this share of what can be learned about its weights: [`Part::replica`].
-    pub(super) fn shard(self, share: Share) -> Sharding {
+    /// What a rank shares that does this part of the work.
+    pub(super) fn shard(self, part: Part) -> Sharding {
+        let (share, Share { number, of }) = (part.replica(), part.units);
+        let units = Units { number, of };
         let Self { bucket_bytes, offload, .. } = self;
         // A rank by itself has nobody to share with, and nothing to send.
         let (shared, wire) = if share.of == 1 { Default::default() } else { (self.shared, self.wire) };
-        Sharding { share, shared, wire, bucket_bytes, offload }
+        Sharding { share, units, shared, wire, bucket_bytes, offload }
     }
 }
 
@@ -111,10 +114,13 @@ impl<'a, T: Real> Ranks<'a, T> {
         plan: ParallelPlan,
     ) -> Result<Self> {
         let part = plan.part(communicator.rank(), communicator.size())?;
-        if part.rows.of > 1 {
-            let bands =
-                communicator.split(device, part.samples.number * part.units.of + part.units.number)?;
-            *device.company() = Some(Box::new(Others::new(bands)));
+        if !part.is_alone() {
+            let Part { samples, rows, units } = part;
+            let mut group =
+                |of: Share, colour| (of.of > 1).then(|| communicator.split(device, colour)).transpose();
+            let bands = group(rows, samples.number * units.of + units.number)?;
+            let units = group(units, samples.number * rows.of + rows.number)?;
+            *device.company() = Some(Box::new(Others::new(bands, units)));
         }
         let replicas = match part.units.of {
             1 => None,

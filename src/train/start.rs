@@ -200,6 +200,8 @@ impl Opened {
         let geometry = Geometry::of(layout);
         let Share { number, of } = part.rows;
         let rows = architecture.bands(&geometry, of).map_err(|error| error.context("parallel.domain"))?;
+        let units = architecture.check_units(part.units.of);
+        units.map_err(|error| error.context("parallel.channel"))?;
         let band = Band::new(rows[number].clone(), layout, inputs.forcing_names().len());
         let geometry = geometry.band(&band.rows);
         let weights = Weights::new(&plan.loss, layout, normalizer.mask())?;
@@ -209,7 +211,7 @@ impl Opened {
         let stages = stages(plan, &mut loader)?;
         let mut arena = ArenaPlan::default();
         let batch = plan.batch / share.of;
-        let shard = training.parallel.shard(part.replica());
+        let shard = training.parallel.shard(part);
         let own = weights.band(&band);
         let workspace = Workspace::plan(&mut arena, plan, architecture, &geometry, &own, batch, shard)?;
         let recipe = loader.is_raw().then(|| Recipe::plan(&mut arena, normalizer.clone(), inputs));

@@ -169,9 +169,12 @@ impl Trainer<'_> {
 
     /// Euclidean norm of the mean gradient, of whose squares this rank knows all or some.
     fn gradient_norm(&mut self, squares: f64, are_pieces: bool) -> Result<f64> {
+        let part = self.ranks.part();
         let mut squares = [squares];
-        if are_pieces {
-            self.ranks.replicas().total(&mut squares)?;
+        if are_pieces || part.units.of > 1 {
+            // Who holds the same weights knows the same, unless each has pieces.
+            squares[0] /= if are_pieces { 1.0 } else { part.replica().of as f64 };
+            self.ranks.total(&mut squares)?;
         }
         Ok(squares[0].sqrt() / (self.plan.accumulate as f64 * self.loss_scale()))
     }

@@ -3,7 +3,7 @@
 
 use crate::device::{AdamW, ArenaPlan, Device, Loss, Real, Sequence, Slot};
 use crate::error::Result;
-use crate::model::{Architecture, Geometry, Network, Parameter, Purpose, Slots};
+use crate::model::{Architecture, Geometry, Holding, Network, Parameter, Purpose, Slots};
 use crate::train::feed::Fields;
 use crate::train::moments::Moments;
 use crate::train::plan::TrainPlan;
@@ -49,11 +49,12 @@ impl<T: Real> Workspace<T> {
     ) -> Result<Self> {
         let leads = plan.longest_rollout();
         let purpose = if plan.recompute { Purpose::Recompute } else { Purpose::Train };
-        let keeping = (sharding.keeping(), None);
-        let network = Network::plan_keeping(arena, architecture, geometry, batch, leads, purpose, keeping)?;
-        let keeping = (sharding.keeping_of_average(), Some(&network));
+        let units = sharding.units;
+        let holding = Holding { units, keeping: sharding.keeping(), beside: None };
+        let network = Network::plan_holding(arena, architecture, geometry, batch, leads, purpose, holding)?;
+        let holding = Holding { units, keeping: sharding.keeping_of_average(), beside: Some(&network) };
         let forecast = Purpose::Forecast;
-        let averaged = Network::plan_keeping(arena, architecture, geometry, batch, 1, forecast, keeping)?;
+        let averaged = Network::plan_holding(arena, architecture, geometry, batch, 1, forecast, holding)?;
         let cut = Cut::new(network.blocks(), sharding.shard());
         let shared = sharding.shared;
         let mut kept = |is_shared: bool, whole: Slot| {
@@ -138,7 +139,7 @@ impl<T: Real> Workspace<T> {
 
     /// Learned numbers.
     pub fn parameters(&self) -> usize {
-        self.network.parameters().iter().map(Parameter::len).sum()
+        self.network.parameters().iter().map(|p| p.whole_shape().iter().product::<usize>()).sum()
     }
 
     /// The loss of the first `leads` predictions by lead, and on the device `scale` times its gradient with the leads
@@ -226,7 +227,16 @@ impl<T: Real> Workspace<T> {
 
     /// Squares of the gradients that this rank has, added up; and whether others have others.
     pub fn squares(&self, device: &dyn Device<T>) -> (f64, bool) {
-        (device.sum_of_squares(self.gradients.slot()), matches!(self.gradients, Kept::Pieces(_)))
+        let mut squares = device.sum_of_squares(self.gradients.slot());
+        // What those who hold other units have, too, counts once.
+        for parameter in self.network.parameters().iter().filter(|p| !p.is_counted()) {
+            let here = self.gradients.here(&self.cut, parameter.block);
+            let own = here.start.max(parameter.start)..here.end.min(parameter.start + parameter.len());
+            if !own.is_empty() {
+                squares -= device.sum_of_squares(self.gradients.at(&self.cut, parameter.block, own));
+            }
+        }
+        (squares, matches!(self.gradients, Kept::Pieces(_)))
     }
 
     /// Multiplies what was not sent yet.

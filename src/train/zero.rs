@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::comm::Communicator;
 use crate::device::{ArenaPlan, Device, Real, Slot};
-use crate::model::{Keeper, Keeping, piece};
+use crate::model::{Keeper, Keeping, Units, piece};
 use crate::preprocess::Share;
 use crate::train::wire::{Line, Wire};
 
@@ -27,6 +27,8 @@ pub enum Shared {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sharding {
     pub share: Share,
+    /// Which units of all layers these weights are about.
+    pub units: Units,
     pub shared: Shared,
     pub wire: Wire,
     pub bucket_bytes: usize,
@@ -38,6 +40,7 @@ impl Sharding {
     /// Of a rank by itself.
     pub const ALONE: Self = Self {
         share: Share::ALL,
+        units: Units::ALL,
         shared: Shared::Nothing,
         wire: Wire::Exact,
         bucket_bytes: 1,

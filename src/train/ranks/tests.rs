@@ -9,7 +9,7 @@ use crate::device::{ArenaPlan, Device, Slot};
 use crate::field::Layout;
 use crate::grid::Grid;
 use crate::io::checkpoint::Tensors;
-use crate::model::{Architecture, Geometry};
+use crate::model::{Architecture, Geometry, Parameter};
 use crate::train::band::Band;
 use crate::train::plan::{
     self, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan, ValidationPlan,
@@ -74,15 +74,10 @@ impl Case {
         Ok(Self { layout: Layout { grid: Grid::new(latitudes, longitudes)?, quantities }, architecture })
     }
 
-    /// A region of 9 rows, two layers with everything that they can have.
+    /// A region of 9 rows, two layers with everything that parts of the units can have.
     fn region() -> Result<Self> {
-        let architecture = Architecture {
-            hidden: vec![HIDDEN, HIDDEN],
-            layer_norm: true,
-            peepholes: true,
-            dropout: 0.25,
-            ..plain()
-        };
+        let architecture =
+            Architecture { hidden: vec![HIDDEN, HIDDEN], peepholes: true, dropout: 0.25, ..plain() };
         Self::new((0..9).map(|j| 20.0 + 5.0 * f64::from(j)).collect(), 2, 5.0, architecture)
     }
 
@@ -117,7 +112,7 @@ fn plain() -> Architecture {
 
 /// Every array as it comes out: the gradients of the first step, and the weights after five.
 struct Learned {
-    names: Vec<String>,
+    parameters: Vec<Parameter>,
     /// Weights of the network that has not learned.
     fresh: Vec<Vec<f64>>,
     gradients: Vec<Vec<f64>>,
@@ -129,24 +124,35 @@ struct Learned {
 /// Of so many parts of the samples, the rows and the channels.
 type Mesh = [usize; 3];
 
-fn plan_of([_, domain, channel]: Mesh, shares_moments: bool) -> ParallelPlan {
+fn plan_of([_, domain, channel]: Mesh, shared: Shared) -> ParallelPlan {
     // Pieces that fit no array.
-    let shared = if shares_moments { Shared::Moments } else { Shared::Nothing };
     ParallelPlan { domain, channel, bucket_bytes: 1000, shared, ..ParallelPlan::ALONE }
 }
 
 /// A training on a mesh; the first rank tells.
-fn learn<T: Real>(case: &Case, mesh: Mesh, optimiser: Optimiser, shares_moments: bool) -> Learned {
+fn learn<T: Real>(case: &Case, mesh: Mesh, optimiser: Optimiser, shared: Shared) -> Learned {
     let limit = Duration::from_secs(60);
     let each = run(vec![(); mesh.iter().product()], limit, |(), meeting| {
         let mut communicator = Host::new(meeting);
         let mut cpu = Cpu::new(Some(1))?;
-        let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan_of(mesh, shares_moments))?;
+        let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan_of(mesh, shared))?;
         let learned = of_rank::<T>(&mut ranks, &mut cpu, case, optimiser)?;
         ranks.close(&mut cpu)?;
         Ok(learned)
     });
-    each.unwrap().remove(0)
+    // The first ranks hold the parts of the units.
+    let each = each.unwrap();
+    let joined = |of: fn(&Learned) -> &Vec<Vec<f64>>| {
+        let array = |(n, parameter): (usize, &Parameter)| {
+            let parts: Vec<Vec<f64>> = each[..mesh[2]].iter().map(|part| of(part)[n].clone()).collect();
+            parameter.join(&parts)
+        };
+        each[0].parameters.iter().enumerate().map(array).collect()
+    };
+    let (fresh, gradients, weights) =
+        (joined(|l| &l.fresh), joined(|l| &l.gradients), joined(|l| &l.weights));
+    let (parameters, losses) = (each[0].parameters.clone(), each[0].losses.clone());
+    Learned { parameters, fresh, gradients, weights, losses }
 }
 
 /// A network with what it takes to learn.
@@ -168,7 +174,7 @@ fn open<T: Real>(
         &geometry.band(&band.rows),
         &weights,
         BATCH / part.samples.of,
-        ranks.plan.shard(part.replica()),
+        ranks.plan.shard(part),
     )?;
     device.allocate(&arena)?;
     workspace.start(&weights, plan.seed, device);
@@ -186,7 +192,7 @@ fn gradients<T: Real>(
     let share = ranks.share();
     let own = BATCH / share.of;
     let network = &workspace.network;
-    device.zero(network.gradients());
+    workspace.zero_gradients(device);
     network.draw_dropout(device, 9, step, share.number * own);
     let field = (case.layout.grid.points() * case.layout.channels()) as u64;
     let number = |frame: usize, sample: usize, i| {
@@ -198,7 +204,7 @@ fn gradients<T: Real>(
     let frames = band.cut(&frames, case.layout.channels());
     let frames: Vec<T> = frames.iter().map(|&x| T::of(f64::from(x))).collect();
     device.upload(network.slots().frames, &frames);
-    network.forward(device, LEADS);
+    workspace.forward(device, ranks, LEADS);
     let weights = lead_weights(&plan().loss, LEADS);
     let losses = workspace.loss(device, &weights, 1.0);
     workspace.backward(device, ranks, LEADS, true);
@@ -216,8 +222,8 @@ fn of_rank<T: Real>(
     let (workspace, band) = open(ranks, device, case)?;
     let network = &workspace.network;
     let arrays = |device: &dyn Device<T>, gradients: bool| -> Vec<Vec<f64>> {
-        let slots = network.parameters().iter().map(|p| if gradients { p.gradient } else { p.slot });
-        slots.map(|slot| download(device, slot)).collect()
+        let slot = |p: &Parameter| if gradients { p.gradient } else { p.slot };
+        network.parameters().iter().map(|p| p.to_checkpoint(&download(device, slot(p)))).collect()
     };
     let fresh = arrays(device, false);
     let (mut first, mut losses) = (Vec::new(), Vec::new());
@@ -239,8 +245,13 @@ fn of_rank<T: Real>(
             }
         }
     }
-    let names = network.parameters().iter().map(|p| p.name.clone()).collect();
-    Ok(Learned { names, fresh, gradients: first, weights: arrays(device, false), losses })
+    Ok(Learned {
+        parameters: network.parameters().to_vec(),
+        fresh,
+        gradients: first,
+        weights: arrays(device, false),
+        losses,
+    })
 }
 
 fn download<T: Real>(device: &dyn Device<T>, slot: Slot) -> Vec<f64> {
@@ -288,7 +299,7 @@ fn every_rank_goes_on_with_its_own_choices() {
 
 #[test]
 fn a_mesh_numbers_channels_first_then_bands_then_samples() {
-    let plan = ParallelPlan { domain: 3, channel: 2, ..ParallelPlan::ALONE };
+    let plan = ParallelPlan { domain: 3, channel: 2, shared: Shared::Moments, ..ParallelPlan::ALONE };
     let part = plan.part(17, 24).unwrap();
     let share = |number, of| Share { number, of };
     assert_eq!(part, Part { samples: share(2, 4), rows: share(2, 3), units: share(1, 2) });
@@ -315,7 +326,10 @@ fn a_mesh_numbers_channels_first_then_bands_then_samples() {
 /// All meshes of so many ranks, except that of one.
 fn meshes(sizes: &[usize]) -> Vec<Mesh> {
     let parts = |size: usize| (1..=size).filter(move |&n| size.is_multiple_of(n));
-    let of = |size: usize| parts(size).map(move |domain| [size / domain, domain, 1]);
+    let of = |size: usize| {
+        let each = parts(size).map(move |data| (data, size / data));
+        each.flat_map(move |(data, rest)| parts(rest).map(move |domain| [data, domain, rest / domain]))
+    };
     sizes.iter().flat_map(|&size| of(size)).collect()
 }
 
@@ -323,10 +337,9 @@ const SIZES: [usize; 5] = [2, 3, 4, 6, 8];
 
 /// Every mesh of these learns what one rank does, in float64.
 fn learns_the_same_in_float64(case: &Case, meshes: impl Iterator<Item = Mesh>) {
-    let one = learn::<f64>(case, [1; 3], Optimiser::AdamW, false);
+    let one = learn::<f64>(case, [1; 3], Optimiser::AdamW, Shared::Nothing);
     for mesh in meshes {
-        let many = learn::<f64>(case, mesh, Optimiser::AdamW, true);
-        assert_eq!(many.names, one.names);
+        let many = learn::<f64>(case, mesh, Optimiser::AdamW, Shared::Moments);
         let worst = worst(&many.weights, &one.weights, |_| true);
         println!("{mesh:?}, float64, five AdamW steps: {worst:.1e}");
         // Sums in another order, each 1e-16 off, through a division by the root of a square.
@@ -339,9 +352,10 @@ fn cases() -> [Case; 3] {
     [Case::region(), Case::patches(), Case::wide()].map(Result::unwrap)
 }
 
-/// Bands that a case cannot be cut into are refused elsewhere.
-fn can_be(case: &Case, mesh: Mesh) -> bool {
-    case.architecture.bands(&Geometry::of(&case.layout), mesh[1]).is_ok()
+/// What a case cannot be divided into is refused elsewhere.
+fn can_be(case: &Case, [_, domain, channel]: Mesh) -> bool {
+    let bands = case.architecture.bands(&Geometry::of(&case.layout), domain);
+    bands.is_ok() && case.architecture.check_units(channel).is_ok()
 }
 
 #[test]
@@ -369,18 +383,19 @@ fn every_mesh_learns_what_one_rank_learns_in_float64_in_every_case() {
 #[test]
 fn who_updates_what_changes_no_bit() {
     let case = Case::patches().unwrap();
-    for mesh in [[2, 1, 1], [3, 2, 1]] {
-        let [shared, own] = [true, false].map(|shares| learn::<f64>(&case, mesh, Optimiser::AdamW, shares));
+    for mesh in [[2, 1, 1], [3, 2, 1], [2, 1, 2]] {
+        let [shared, own] = [Shared::Moments, Shared::Nothing]
+            .map(|shared| learn::<f64>(&case, mesh, Optimiser::AdamW, shared));
         assert!(shared.weights == own.weights, "{mesh:?}");
     }
 }
 
 /// Every mesh of these learns what one rank does, in float32.
 fn learns_the_same_in_float32(case: &Case, meshes: impl Iterator<Item = Mesh>) {
-    let one = learn::<f32>(case, [1; 3], Optimiser::Descent(0.1), false);
+    let one = learn::<f32>(case, [1; 3], Optimiser::Descent(0.1), Shared::Nothing);
     let starts_at_zero = |i: usize| norm(one.fresh[i].iter().copied()) == 0.0;
     for mesh in meshes {
-        let many = learn::<f32>(case, mesh, Optimiser::Descent(0.1), false);
+        let many = learn::<f32>(case, mesh, Optimiser::Descent(0.1), Shared::Nothing);
         let gradients = worst(&many.gradients, &one.gradients, |_| true);
         let weights = worst(&many.weights, &one.weights, |i| !starts_at_zero(i));
         // These are nothing but gradients added up, and no more exact.
@@ -392,7 +407,10 @@ fn learns_the_same_in_float32(case: &Case, meshes: impl Iterator<Item = Mesh>) {
 
 #[test]
 fn a_mesh_learns_what_one_rank_learns_in_float32() {
-    learns_the_same_in_float32(&Case::region().unwrap(), [[2, 1, 1], [1, 3, 1], [1, 8, 1]].into_iter());
+    learns_the_same_in_float32(
+        &Case::region().unwrap(),
+        [[2, 1, 1], [1, 3, 1], [1, 8, 1], [1, 1, 2], [2, 2, 2]].into_iter(),
+    );
     learns_the_same_in_float32(&Case::wide().unwrap(), [[4, 1, 1], [2, 2, 1]].into_iter());
 }
 
@@ -406,11 +424,16 @@ fn every_mesh_learns_what_one_rank_learns_in_float32_in_every_case() {
 }
 
 /// Updates `steps` from what is kept to what can be kept.
-fn go_on(case: &Case, mesh: Mesh, from: Option<&Tensors>, steps: std::ops::RangeInclusive<u64>) -> Tensors {
+fn go_on(
+    case: &Case,
+    (mesh, shared): (Mesh, Shared),
+    from: Option<&Tensors>,
+    steps: std::ops::RangeInclusive<u64>,
+) -> Tensors {
     let each = run(vec![(); mesh.iter().product()], Duration::from_secs(60), |(), meeting| {
         let mut communicator = Host::new(meeting);
         let mut cpu = Cpu::<f32>::new(Some(1))?;
-        let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan_of(mesh, true))?;
+        let mut ranks = Ranks::new(&mut communicator, &mut cpu, plan_of(mesh, shared))?;
         let (workspace, band) = open(&ranks, &mut cpu, case)?;
         if let Some(tensors) = from {
             workspace.read_tensors(&mut cpu, &mut ranks, tensors)?;
@@ -432,9 +455,10 @@ fn go_on(case: &Case, mesh: Mesh, from: Option<&Tensors>, steps: std::ops::Range
 #[test]
 fn what_one_mesh_has_kept_another_continues() {
     let case = Case::patches().unwrap();
-    let one = go_on(&case, [1; 3], None, 1..=3);
+    let one = go_on(&case, ([1; 3], Shared::Nothing), None, 1..=3);
     let mut kept = None;
-    for (step, mesh) in [[2, 2, 1], [1, 1, 1], [1, 4, 1]].into_iter().enumerate() {
+    let meshes = [([2, 2, 1], Shared::Weights), ([1, 1, 1], Shared::Nothing), ([1, 2, 3], Shared::Gradients)];
+    for (step, mesh) in meshes.into_iter().enumerate() {
         let step = step as u64 + 1;
         kept = Some(go_on(&case, mesh, kept.as_ref(), step..=step));
     }

@@ -123,7 +123,7 @@ fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, device: &mut dyn Device<T>, case: 
     let weights = Weights::new(&plan.loss, &layout, None)?;
     let mut arena = ArenaPlan::default();
     let geometry = Geometry::of(&layout);
-    let sharding = ranks.plan.shard(ranks.part().replica());
+    let sharding = ranks.plan.shard(ranks.part());
     let workspace =
         Workspace::<T>::plan(&mut arena, &plan, &architecture, &geometry, &weights, own, sharding)?;
     device.allocate(&arena)?;
