@@ -1,8 +1,10 @@
 //! A layer on the device: its tables, its halos, and the way of a state there and back. Time steps are built on this.
 
+use std::ops::Range;
+
 use super::{Fields, Layer};
 use crate::device::{
-    ArenaPlan, Biharmonic, Boundary, Channel, Device, Flow, FlowOutput, HALO, HaloMap, Real, RowMeasures,
+    ArenaPlan, Biharmonic, Boundary, Channel, Device, Edge, Flow, FlowOutput, HALO, HaloMap, Real, RowMeasures,
     Slot, Stagger, Triple,
 };
 use crate::error::Result;
@@ -11,6 +13,8 @@ use crate::error::Result;
 #[derive(Debug, Clone)]
 pub struct Dynamics {
     layer: Layer,
+    /// The rows of the layer that lie on this device.
+    band: Range<usize>,
     flow: Flow,
     u_map: HaloMap,
     v_map: HaloMap,
@@ -20,10 +24,23 @@ pub struct Dynamics {
 impl Dynamics {
     /// Takes slots for the tables.
     pub fn plan(layer: Layer, arena: &mut ArenaPlan) -> Result<Self> {
+        let all = 0..layer.sphere.rows;
+        Self::plan_band(layer, all, arena)
+    }
+
+    /// As [`plan`](Self::plan), of some rows of the layer; the device is given company that holds the others. Explicit
+    /// steps need no more of them than the rows next to these.
+    pub fn plan_band(layer: Layer, band: Range<usize>, arena: &mut ArenaPlan) -> Result<Self> {
         layer.check()?;
-        let (rows, columns) = (layer.sphere.rows, layer.sphere.columns);
-        let global = layer.sphere.global;
-        let edges = layer.sphere.edges();
+        let (rows, columns) = (band.len(), layer.sphere.columns);
+        let inner = [band.start > 0, band.end < layer.sphere.rows];
+        let poles = inner.map(|inner| layer.sphere.global && !inner);
+        let mut edges = layer.sphere.edges();
+        for (edge, inner) in edges.rows.iter_mut().zip(inner) {
+            if inner {
+                *edge = Edge::Neighbour;
+            }
+        }
         let map = |odd, stagger| edges.map(1, rows, columns, HALO, &[Channel { odd, stagger }]);
         let len = (rows + 2 * HALO) * (columns + 2 * HALO);
         let of_rows = layer.coriolis.chunks(columns).all(|row| row.iter().all(|f| *f == row[0]));
@@ -34,7 +51,7 @@ impl Dynamics {
             g: layer.gravity,
             depth: layer.depth,
             dy: layer.sphere.dy(),
-            poles: [global; 2],
+            poles,
             cap_area: layer.sphere.cap_area(),
             table: arena.slot((rows + 2 * HALO) * RowMeasures::COUNT),
             f: arena.slot(if of_rows { rows + 2 * HALO } else { len }),
@@ -46,6 +63,7 @@ impl Dynamics {
             v_map: map(true, Stagger::South)?,
             h_map: map(false, Stagger::Centre)?,
             layer,
+            band,
         })
     }
 
@@ -58,6 +76,11 @@ impl Dynamics {
         &self.layer
     }
 
+    /// The rows of the layer that lie on this device.
+    pub fn band(&self) -> &Range<usize> {
+        &self.band
+    }
+
     /// Slots of a state, or of a tendency.
     pub fn triple(&self, arena: &mut ArenaPlan) -> Triple {
         let mut slot = || arena.slot(self.flow.len());
@@ -67,18 +90,19 @@ impl Dynamics {
     /// Fills the tables, after the device has allocated the plan.
     pub fn prepare<T: Real>(&self, device: &mut dyn Device<T>) {
         let (rows, columns) = (self.flow.rows as isize, self.flow.columns as isize);
+        let (first, last) = (self.band.start as isize, self.layer.sphere.rows as isize);
         let halo = HALO as isize;
         let padded_rows = -halo..rows + halo;
         let table: Vec<T> = padded_rows
             .clone()
-            .flat_map(|j| self.layer.measures(j).coefficients(self.flow.dy))
+            .flat_map(|j| self.layer.measures(first + j).coefficients(self.flow.dy))
             .map(T::of)
             .collect();
         device.upload(self.flow.table, &table);
         let at = |j: isize, i: isize| {
             let column =
                 if self.layer.sphere.global { i.rem_euclid(columns) } else { i.clamp(0, columns - 1) };
-            T::of(self.layer.coriolis[(j.clamp(0, rows) * columns + column) as usize])
+            T::of(self.layer.coriolis[((first + j).clamp(0, last) * columns + column) as usize])
         };
         let f: Vec<T> = match self.flow.f.len() == self.flow.len() {
             true => padded_rows
@@ -89,7 +113,7 @@ impl Dynamics {
         };
         device.upload(self.flow.f, &f);
         if let (Some(slot), Some(orography)) = (self.flow.b, &self.layer.orography) {
-            self.upload_field(device, orography, 0.0, slot);
+            self.upload_field(device, self.cut(orography), 0.0, slot);
             device.halo_fill(&self.h_map, slot);
         }
     }
@@ -97,12 +121,19 @@ impl Dynamics {
     /// Puts a state onto the device, h as the departure from the layer's depth; halos are not filled.
     pub fn upload<T: Real>(&self, device: &mut dyn Device<T>, fields: &Fields, to: Triple) -> Result<()> {
         self.layer.check_fields(fields)?;
-        self.upload_field(device, &fields.u, 0.0, to.u);
-        self.upload_field(device, &fields.v, 0.0, to.v);
-        self.upload_field(device, &fields.h, self.layer.depth, to.h);
+        self.upload_field(device, self.cut(&fields.u), 0.0, to.u);
+        self.upload_field(device, self.cut(&fields.v), 0.0, to.v);
+        self.upload_field(device, self.cut(&fields.h), self.layer.depth, to.h);
         Ok(())
     }
 
+    /// The device's rows of a field of the layer.
+    fn cut<'a>(&self, field: &'a [f64]) -> &'a [f64] {
+        let columns = self.layer.sphere.columns;
+        &field[self.band.start * columns..self.band.end * columns]
+    }
+
+    /// The device's rows of a state.
     pub fn download<T: Real>(&self, device: &dyn Device<T>, from: Triple) -> Fields {
         Fields {
             u: self.download_field(device, from.u, 0.0),

@@ -162,19 +162,25 @@ impl Layer {
     }
 
     /// How fast the fastest thing in a cell happens [s⁻¹], which times the step must stay below the limit's reach.
-    fn rate(&self, limit: StepLimit, k: usize, fields: &Fields) -> f64 {
-        let [by_u, by_v, by_root] = self.rate_factors(limit, (k / self.sphere.columns) as isize);
+    fn rate(&self, limit: StepLimit, k: usize, fields: &Fields, first: usize) -> f64 {
+        let [by_u, by_v, by_root] = self.rate_factors(limit, (first + k / self.sphere.columns) as isize);
         let rate = by_u * fields.u[k].abs() + by_v * fields.v[k].abs() + by_root * fields.h[k].sqrt();
-        rate.max(self.steady_rate(limit, k))
+        rate.max(self.steady_rate(limit, first * self.sphere.columns + k))
     }
 
     fn wave_rate(&self, dx: f64, depth: f64) -> f64 {
         2.0 * (self.gravity * depth).sqrt() * (dx.powi(-2) + self.sphere.dy().powi(-2)).sqrt()
     }
 
-    /// Finds what would end a run: a value that is no number, a layer that is dry, a step that is too long. Returns the
-    /// longest stable step [s].
-    pub(super) fn inspect(&self, fields: &Fields, moment: &Moment, limit: StepLimit) -> Result<f64> {
+    /// Finds what would end a run: a value that is no number, a layer that is dry, a step that is too long, in fields that
+    /// begin with row `first`. Returns the longest stable step [s].
+    pub(super) fn inspect(
+        &self,
+        fields: &Fields,
+        first: usize,
+        moment: &Moment,
+        limit: StepLimit,
+    ) -> Result<f64> {
         let (sphere, n) = (&self.sphere, self.sphere.columns);
         let stop = |what: String, k: usize, stable: f64| {
             let Moment { step, time, dt, .. } = moment;
@@ -182,7 +188,7 @@ impl Layer {
                 "the flow broke off at step {step} ({:.2} h): {what} at {}; a step of {stable:.0} s would have been \
                  stable where {dt:.0} s were taken",
                 time / 3600.0,
-                sphere.describe(k / n, k % n)
+                sphere.describe(first + k / n, k % n)
             ))
             .hint(format!("take steps of at most {stable:.0} s"))
         };
@@ -196,7 +202,7 @@ impl Layer {
         }
         let (mut fastest, mut at, reach) = (0.0, 0, limit.reach());
         for k in 0..fields.h.len() {
-            let rate = self.rate(limit, k, fields);
+            let rate = self.rate(limit, k, fields, first);
             if rate > fastest {
                 (fastest, at) = (rate, k);
             }

@@ -1,12 +1,14 @@
 //! A flow that is stepped on a device.
 
+use std::ops::Range;
+
 use super::dynamics::Dynamics;
 use super::explicit::RungeKutta;
 use super::layer::{Moment, RUNGE_KUTTA_LIMIT, StepLimit};
 use super::nest::{Driving, Nest};
 use super::semi_implicit::SemiImplicit;
 use super::{Fields, Layer};
-use crate::device::{ArenaPlan, Device, Rates, Real, Slot, Triple};
+use crate::device::{ArenaPlan, Device, HALO, Rates, Real, Slot, Triple};
 use crate::error::{Error, Result};
 
 /// One layer of fluid in motion.
@@ -53,7 +55,26 @@ impl<T: Real> ShallowWater<T> {
         if !layer.sphere.global {
             return Err(Error::input("a box must be told what happens at its edge"));
         }
-        Self::with_scheme(layer, dt, device, |dynamics, arena| {
+        let all = 0..layer.sphere.rows;
+        Self::with_scheme(layer, all, dt, device, |dynamics, arena| {
+            Ok(Scheme::RungeKutta(RungeKutta::plan(dynamics, None, arena)))
+        })
+    }
+
+    /// As [`new`](Self::new), of the rows `band` of the layer: a device that was given
+    /// [company](crate::device::Device::company) steps them while others step the rest. [`start`](Self::start) takes fields of
+    /// all rows, [`fields`](Self::fields) gives those of the band.
+    pub fn of_band(layer: Layer, band: Range<usize>, dt: f64, device: Box<dyn Device<T>>) -> Result<Self> {
+        if !layer.sphere.global {
+            return Err(Error::input("a box must be told what happens at its edge"));
+        }
+        if band.end > layer.sphere.rows || band.len() < HALO {
+            return Err(Error::input(format!(
+                "rows {band:?} are no band of {} rows: a band holds at least {HALO}",
+                layer.sphere.rows
+            )));
+        }
+        Self::with_scheme(layer, band, dt, device, |dynamics, arena| {
             Ok(Scheme::RungeKutta(RungeKutta::plan(dynamics, None, arena)))
         })
     }
@@ -70,7 +91,8 @@ impl<T: Real> ShallowWater<T> {
         if layer.sphere.global {
             return Err(Error::input("the globe has no edge that could be driven"));
         }
-        Self::with_scheme(layer, dt, device, |dynamics, arena| {
+        let all = 0..layer.sphere.rows;
+        Self::with_scheme(layer, all, dt, device, |dynamics, arena| {
             let nest = Nest::plan(driving, zone, dynamics, arena)?;
             Ok(Scheme::RungeKutta(RungeKutta::plan(dynamics, Some(nest), arena)))
         })
@@ -83,13 +105,15 @@ impl<T: Real> ShallowWater<T> {
             return Err(Error::input("semi-implicit steps need the whole globe")
                 .hint("step a box by the Runge-Kutta scheme"));
         }
-        Self::with_scheme(layer, dt, device, |dynamics, arena| {
+        let all = 0..layer.sphere.rows;
+        Self::with_scheme(layer, all, dt, device, |dynamics, arena| {
             Ok(Scheme::SemiImplicit(SemiImplicit::plan(dynamics, dt, arena)))
         })
     }
 
     fn with_scheme(
         layer: Layer,
+        band: Range<usize>,
         dt: f64,
         mut device: Box<dyn Device<T>>,
         plan: impl FnOnce(&Dynamics, &mut ArenaPlan) -> Result<Scheme>,
@@ -98,9 +122,9 @@ impl<T: Real> ShallowWater<T> {
             return Err(Error::input(format!("a time step must be positive, found {dt} s")));
         }
         let mut arena = ArenaPlan::default();
-        let dynamics = Dynamics::plan(layer, &mut arena)?;
+        let dynamics = Dynamics::plan_band(layer, band, &mut arena)?;
         let scheme = plan(&dynamics, &mut arena)?;
-        let rate_factors = arena.slot(3 * dynamics.layer().sphere.rows);
+        let rate_factors = arena.slot(3 * dynamics.band().len());
         device.allocate(&arena)?;
         dynamics.prepare(&mut *device);
         match &scheme {
@@ -108,8 +132,8 @@ impl<T: Real> ShallowWater<T> {
             Scheme::SemiImplicit(scheme) => scheme.prepare(&mut *device),
         }
         let (layer, limit) = (dynamics.layer(), scheme.limit());
-        let rows = 0..layer.sphere.rows as isize;
-        let factors: Vec<T> = rows.flat_map(|j| layer.rate_factors(limit, j)).map(T::of).collect();
+        let rows = dynamics.band().clone();
+        let factors: Vec<T> = rows.flat_map(|j| layer.rate_factors(limit, j as isize)).map(T::of).collect();
         device.upload(rate_factors, &factors);
         let steady_rate = layer.largest_steady_rate(limit);
         let stable = match limit {
@@ -129,7 +153,7 @@ impl<T: Real> ShallowWater<T> {
         }
         self.moment = Moment { step: 0, time: 0.0, ..self.moment };
         self.device.finish()?;
-        self.examine(fields)
+        self.examine(fields, 0)
     }
 
     /// Takes `steps` steps. Every few of them the state is looked at: a value that is no number, a dry cell or a step that
@@ -169,7 +193,7 @@ impl<T: Real> ShallowWater<T> {
     fn look(&mut self) -> Result<()> {
         let (layer, limit) = (self.dynamics.layer(), self.scheme.limit());
         let rates = Rates {
-            rows: layer.sphere.rows,
+            rows: self.dynamics.band().len(),
             columns: layer.sphere.columns,
             x: self.scheme.state(),
             depth: layer.depth,
@@ -178,14 +202,16 @@ impl<T: Real> ShallowWater<T> {
         let fastest = self.device.fastest_rate(&rates).max(self.steady_rate);
         if fastest * self.moment.dt > limit.reach() {
             self.device.finish()?;
-            return self.examine(&self.fields());
+            return self.examine(&self.fields(), self.dynamics.band().start);
         }
         self.moment.stable = limit.stable_step(fastest);
         Ok(())
     }
 
-    fn examine(&mut self, fields: &Fields) -> Result<()> {
-        self.moment.stable = self.dynamics.layer().inspect(fields, &self.moment, self.scheme.limit())?;
+    /// Fields that begin with row `first`.
+    fn examine(&mut self, fields: &Fields, first: usize) -> Result<()> {
+        let layer = self.dynamics.layer();
+        self.moment.stable = layer.inspect(fields, first, &self.moment, self.scheme.limit())?;
         Ok(())
     }
 
