@@ -1,6 +1,6 @@
 //! Moving numbers, passes over whole slots, halos.
 
-use super::super::{Boundary, Channel, Edge, Edges, Real, Stagger};
+use super::super::{Boundary, Channel, Company, Device, Edge, Edges, Real, Slot, Stagger};
 use super::{Bench, Case, case};
 use crate::error::Result;
 
@@ -17,6 +17,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!(halo_adjoint),
         case!(halo_fill: halo_fill_of_many_channels),
         case!(halo_adjoint: halo_adjoint_of_many_channels),
+        case!(halo_fill: halo_fill_of_a_ring),
+        case!(halo_adjoint: halo_adjoint_of_a_ring),
     ]
 }
 
@@ -132,4 +134,60 @@ fn halo_fill_of_many_channels<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
 
 fn halo_adjoint_of_many_channels<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
     of_many_channels(bench, false)
+}
+
+/// A device that is its own neighbour on both sides.
+struct Ring;
+
+impl<T: Real> Company<T> for Ring {
+    fn swap(&mut self, device: &mut dyn Device<T>, beyond: [Option<[Slot; 2]>; 2]) {
+        if let [Some(before), Some(behind)] = beyond {
+            device.copy(before[0], behind[1]);
+            device.copy(behind[0], before[1]);
+        }
+    }
+
+    fn gather(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot) {
+        device.copy(from, to);
+    }
+
+    fn scatter(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot) {
+        device.copy(from, to);
+    }
+
+    fn spread(&mut self, _: &mut dyn Device<T>, _: Slot, _: usize) {}
+
+    fn add_up(&mut self, _: &mut dyn Device<T>, _: Slot) {}
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Bands of a grid that closes in both directions: several images, whose rows are packed, and one, whose rows are not.
+fn ring<T: Real>(bench: &mut Bench<'_, T>, fill: bool) -> Result<()> {
+    let edges = Edges { periodic: true, rows: [Edge::Neighbour; 2] };
+    for (images, channels) in [(3, 24), (1, 5)] {
+        let map = edges.map(images, 7, 10, 2, &vec![Channel::centre(false); channels])?;
+        let ([room], [x]) = bench.mixed([map.room()], [images * map.cells * channels])?;
+        let map = map.with_room(room);
+        *bench.device.company() = Some(Box::new(Ring));
+        if fill {
+            bench.device.halo_fill(&map, x);
+        } else {
+            bench.device.halo_adjoint(&map, x);
+        }
+        *bench.device.company() = None;
+        // Sums of up to two columns of three rows.
+        bench.compare(x, if fill { 0.5 } else { 6.0 });
+    }
+    Ok(())
+}
+
+fn halo_fill_of_a_ring<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    ring(bench, true)
+}
+
+fn halo_adjoint_of_a_ring<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    ring(bench, false)
 }
