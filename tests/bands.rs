@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use wxsim::comm::{Host, Others, run};
-use wxsim::device::{Company, Device, FluxForm};
 use wxsim::device::cpu::Cpu;
+use wxsim::device::{Company, Device, FluxForm};
 use wxsim::shallow_water::{Case, Fields, RUNGE_KUTTA_LIMIT, ShallowWater};
 
 const ROWS: usize = 24;
@@ -36,8 +36,7 @@ fn stepped(mut model: ShallowWater<f64>, case: &Case) -> wxsim::error::Result<Fi
 fn on_bands(case: &Case, bands: &[Range<usize>]) -> Fields {
     let each = run(bands.to_vec(), Duration::from_secs(60), |band, meeting| {
         let mut device = device();
-        let company: Box<dyn Company<f64>> =
-            Box::new(Others::new(Some(Box::new(Host::new(meeting))), None));
+        let company: Box<dyn Company<f64>> = Box::new(Others::new(Some(Box::new(Host::new(meeting))), None));
         *device.company() = Some(company);
         stepped(ShallowWater::of_band(case.layer.clone(), band, dt(case), Box::new(device))?, case)
     });
@@ -66,8 +65,7 @@ fn a_flow_that_breaks_off_says_where_on_the_whole_globe() {
     let case = case();
     let error = run(vec![0..12, 12..24], Duration::from_secs(60), |band, meeting| {
         let mut device = device();
-        let company: Box<dyn Company<f64>> =
-            Box::new(Others::new(Some(Box::new(Host::new(meeting))), None));
+        let company: Box<dyn Company<f64>> = Box::new(Others::new(Some(Box::new(Host::new(meeting))), None));
         *device.company() = Some(company);
         let long = 4.0 * dt(&case);
         stepped(ShallowWater::of_band(case.layer.clone(), band, long, Box::new(device))?, &case)

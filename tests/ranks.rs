@@ -161,20 +161,26 @@ fn a_lossy_wire_goes_on_with_the_same_bits_and_says_what_it_forgets() {
 }
 
 #[test]
-fn bands_of_latitude_train_and_validate_as_the_whole_grid_does() {
+fn meshes_train_and_validate_as_one_device_does() {
     let place = Place::new();
     succeeds(&place.train("one", &[]));
     let expected = place.curve("one");
-    for (run, ranks, more) in [("bands", "2", None), ("mesh", "4", Some("train.recompute=true"))] {
-        let mut flags = vec!["--ranks", ranks, "--set", "parallel.domain=2"];
-        flags.extend(more.iter().flat_map(|set| ["--set", set]));
+    let (bands, units) = ("parallel.domain=2", "parallel.channel=2");
+    for (run, ranks, settings) in [
+        ("bands", "2", &[bands][..]),
+        ("recompute", "4", &[bands, "train.recompute=true"]),
+        ("units", "2", &[units]),
+        ("mesh", "8", &[bands, units, "parallel.zero=3"]),
+    ] {
+        let mut flags = vec!["--ranks", ranks];
+        flags.extend(settings.iter().flat_map(|set| ["--set", set]));
         let mut child = place.command(run, &flags).spawn().unwrap();
         while place.metrics(run).lines().count() < 12 && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(2));
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // A run of bands goes on as bands, or on one device.
+        // It goes on as it was, or on one device.
         flags.push("--resume");
         let alone = ["--resume"];
         succeeds(&place.train(run, if ranks == "2" { &alone } else { &flags }));
@@ -187,8 +193,12 @@ fn bands_of_latitude_train_and_validate_as_the_whole_grid_does() {
         text.contains("4 rows cannot be cut into 8 bands") && text.contains("4 bands are the most"),
         "{text}"
     );
-    let output = place.train("odd", &["--ranks", "3", "--set", "parallel.domain=2"]);
+    let output = place.train("odd", &["--ranks", "3", "--set", bands]);
     assert_eq!(output.status.code(), Some(2));
+    let output = place.train("thirds", &["--ranks", "3", "--set", "parallel.channel=3"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("[4] hidden channels are no multiple of 3 in every layer"), "{text}");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::{Fields, Layer};
 use crate::device::{
-    ArenaPlan, Biharmonic, Boundary, Channel, Device, Edge, Flow, FlowOutput, HALO, HaloMap, Real, RowMeasures,
-    Slot, Stagger, Triple,
+    ArenaPlan, Biharmonic, Boundary, Channel, Device, Edge, Flow, FlowOutput, HALO, HaloMap, Real,
+    RowMeasures, Slot, Stagger, Triple,
 };
 use crate::error::Result;
 
