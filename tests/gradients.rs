@@ -2,7 +2,7 @@
 
 use wxsim::device::cpu::Cpu;
 use wxsim::device::{ArenaPlan, Device, Edge, Loss, Slot};
-use wxsim::model::{Architecture, Geometry, Network, Parameter, Purpose};
+use wxsim::model::{Architecture, Arithmetic, Batch, Geometry, Network, Parameter, Purpose, Ranges};
 
 const BATCH: usize = 2;
 const LEADS: usize = 3;
@@ -35,8 +35,20 @@ impl Setting {
         huber: Option<f64>,
         purpose: Purpose,
     ) -> Self {
+        Self::computing(architecture, geometry, huber, purpose, Arithmetic::Plain)
+    }
+
+    fn computing(
+        architecture: &Architecture,
+        geometry: &Geometry,
+        huber: Option<f64>,
+        purpose: Purpose,
+        arithmetic: Arithmetic,
+    ) -> Self {
         let mut plan = ArenaPlan::default();
-        let network = Network::plan(&mut plan, architecture, geometry, BATCH, LEADS, purpose).unwrap();
+        let batch = Batch { samples: BATCH, lead_steps: LEADS };
+        let network =
+            Network::plan_in(&mut plan, architecture, geometry, batch, purpose, arithmetic).unwrap();
         let slots = *network.slots();
         let points = geometry.rows * geometry.columns * architecture.prognostic;
         let truth = slots.frames.part(architecture.input_frames * BATCH * points, LEADS * BATCH * points);
@@ -218,6 +230,19 @@ fn gradients_without_patch_and_residual_and_with_a_huber_loss_are_those_of_centr
     // Wide enough that the finite differences do not cross the kink for the few errors near it: the loss is once
     // differentiable there, so a crossing costs h times the share of such points, below the tolerance only if none.
     Setting::new(&architecture, &geometry, Some(0.8)).check(6);
+}
+
+#[test]
+fn gradients_pass_through_rounding_and_stop_where_numbers_are_cut_off() {
+    // Steps so small that what is left of rounding is the cut: some inputs and some h lie beyond these ranges.
+    let most = 2.0_f32.powi(44);
+    let hidden = vec![4, 3];
+    let architecture = Architecture { hidden, ..architecture() };
+    for geometry in [regional(), global()] {
+        let ranges = Ranges { input: 0.9, hidden: vec![0.25, 0.3] };
+        let arithmetic = Arithmetic::Rounded { ranges, most };
+        Setting::computing(&architecture, &geometry, None, Purpose::Train, arithmetic).check(6);
+    }
 }
 
 #[test]

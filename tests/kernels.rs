@@ -11,7 +11,7 @@ use wxsim::device::cuda::{Numbers, Nvrtc, SOURCES, Source, compile};
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 
 /// Operations that are calls of the driver, or nothing at all.
-const WITHOUT_KERNEL: [&str; 18] = [
+const WITHOUT_KERNEL: [&str; 20] = [
     "describe",
     "allocate",
     "bytes",
@@ -25,6 +25,8 @@ const WITHOUT_KERNEL: [&str; 18] = [
     "finish",
     "upload",
     "download",
+    "start_copy",
+    "copied",
     "stage",
     "hand_over",
     "beside",

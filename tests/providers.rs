@@ -26,8 +26,12 @@ enum Fault {
     Start,
     /// It is lost in this step, and its state with it.
     Step(usize),
-    /// It is lost when its state is copied.
+    /// It is lost when its state is to be copied.
     Keep,
+    /// It is lost while its state is on its way.
+    Copy,
+    /// It lasts.
+    Never,
 }
 
 /// A provider that works like wxsim's own until it breaks for good.
@@ -35,6 +39,9 @@ struct Fragile {
     inner: Native,
     fault: Fault,
     steps: usize,
+    /// Steps that a copy takes to arrive, and after how many steps the one under way does.
+    lag: usize,
+    arrival: usize,
     broken: bool,
     /// Steps done by anyone.
     count: Arc<AtomicUsize>,
@@ -69,9 +76,18 @@ impl Provider for Fragile {
         self.inner.state(valid)
     }
 
-    fn keep(&mut self, valid: ValidTime) -> Result<Kept> {
+    fn keep(&mut self, valid: ValidTime) -> Result<()> {
         self.check(matches!(self.fault, Fault::Keep))?;
+        self.arrival = self.steps + self.lag;
         self.inner.keep(valid)
+    }
+
+    fn kept(&mut self, wait: bool) -> Result<Option<Kept>> {
+        self.check(matches!(self.fault, Fault::Copy))?;
+        if self.steps < self.arrival && !wait {
+            return Ok(None);
+        }
+        self.inner.kept(wait)
     }
 
     fn resume(&mut self, kept: &Kept, valid: ValidTime) -> Result<()> {
@@ -85,12 +101,25 @@ fn native(trained: Arc<Trained>) -> Result<Native> {
 }
 
 fn fragile(fault: Fault, count: &Arc<AtomicUsize>) -> Candidate {
+    slow(fault, 0, count)
+}
+
+/// As [`fragile`], with copies that take `lag` steps to arrive.
+fn slow(fault: Fault, lag: usize, count: &Arc<AtomicUsize>) -> Candidate {
     let count = count.clone();
     let open = move |trained| {
         if matches!(fault, Fault::Open) {
             return Err(Error::run("libnvinfer is not installed").hint("install it"));
         }
-        Ok(Box::new(Fragile { inner: native(trained)?, fault, steps: 0, broken: false, count }) as _)
+        Ok(Box::new(Fragile {
+            inner: native(trained)?,
+            fault,
+            steps: 0,
+            lag,
+            arrival: 0,
+            broken: false,
+            count,
+        }) as _)
     };
     Candidate { name: format!("{fault:?}"), open: Box::new(open) }
 }
@@ -135,6 +164,7 @@ fn whichever_link_breaks_and_whenever_the_forecast_is_the_same_bit_for_bit() {
             Fault::Step(KEEP_EVERY + 2),
             Fault::Step(STEPS),
             Fault::Keep,
+            Fault::Copy,
         ];
         for fault in faults {
             let count = Arc::default();
@@ -159,6 +189,25 @@ fn whichever_link_breaks_and_whenever_the_forecast_is_the_same_bit_for_bit() {
             // The next forecast does not try the broken one again.
             assert!(forecast(&mut chain, &analyses, 1).1.is_empty());
         }
+    }
+}
+
+#[test]
+fn a_copy_on_its_way_is_not_waited_for_and_the_one_before_it_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let kind = &kinds()[0];
+    let trained = trained(kind, folder.path());
+    let whole = &mut NetworkStepper::with_providers(trained.clone(), vec![sound()]).unwrap();
+    let (expected, _) = forecast(whole, &kind.analyses(), STEPS);
+    // Copies of steps 2, 5 and 8 arrive at 5, 8 and 11.
+    for (breaks, resumes) in [(4, 0), (5, 0), (6, 2), (8, 2), (9, 5)] {
+        let (count, rest) = (Arc::default(), Arc::default());
+        let links = vec![slow(Fault::Step(breaks), 3, &count), fragile(Fault::Never, &rest)];
+        let mut chain = NetworkStepper::with_providers(trained.clone(), links).unwrap().keeping_every(2);
+        let (found, remarks) = forecast(&mut chain, &kind.analyses(), STEPS);
+        assert!(found.iter().zip(&expected).all(|(a, b)| a.values == b.values), "broken in step {breaks}");
+        assert_eq!((remarks.len(), count.load(Ordering::Relaxed)), (1, breaks));
+        assert_eq!(rest.load(Ordering::Relaxed), STEPS - resumes, "broken in step {breaks}");
     }
 }
 

@@ -6,6 +6,7 @@ mod convolutions;
 mod export;
 mod network;
 mod physics;
+mod precision;
 mod preprocess;
 
 use std::fs;
@@ -41,6 +42,7 @@ enum What {
     Comm(comm::Args),
     /// One step of a trained network, beside ONNX Runtime on its exported graph.
     Export(export::Args),
+    Precision(precision::Args),
     Io(super::bench_io::Args),
 }
 
@@ -77,6 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(What::Preprocess(args)) => preprocess::run(args),
         Some(What::Comm(args)) => comm::run(args),
         Some(What::Export(args)) => export::run(args),
+        Some(What::Precision(args)) => precision::run(args),
         Some(What::Io(args)) => super::bench_io::run(args),
     }
 }

@@ -37,7 +37,7 @@ impl FromStr for Choice {
     }
 }
 
-/// How exactly a GPU computes; a processor computes in single precision.
+/// How exactly a GPU computes; a processor computes in single precision, or in whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -50,6 +50,9 @@ pub enum Precision {
     Bf16,
     /// Activations in half precision; parameters, cell states and sums in single precision.
     Fp16,
+    /// Forecasts only: convolutions of whole numbers of 8 bits, as wxsim export --precision int8 calibrated them, on a GPU or a
+    /// processor; all else in single precision.
+    Int8,
 }
 
 impl Precision {
@@ -62,7 +65,7 @@ impl Precision {
 impl From<Precision> for Compute {
     fn from(precision: Precision) -> Self {
         match precision {
-            Precision::Fp32 => Self::Single,
+            Precision::Fp32 | Precision::Int8 => Self::Single,
             Precision::Tf32 => Self::Tf32,
             Precision::Bf16 => Self::Bf16,
             Precision::Fp16 => Self::Fp16,
@@ -103,6 +106,16 @@ impl PreciseDeviceArgs {
     }
 }
 
+impl PreciseDeviceArgs {
+    /// The device that a network runs on, and whether its convolutions are those of whole numbers.
+    pub fn for_network(self) -> (Self, bool) {
+        match self.precision {
+            Precision::Int8 => (Self { precision: Precision::Fp32, ..self }, true),
+            _ => (self, false),
+        }
+    }
+}
+
 impl From<Choice> for PreciseDeviceArgs {
     /// Single precision.
     fn from(device: Choice) -> Self {
@@ -128,6 +141,10 @@ impl<T: Real> Opened<T> {
     /// `threads` are those of the processor; one a core when left out.
     pub fn new(args: impl Into<PreciseDeviceArgs>, threads: Option<usize>) -> Result<Self> {
         let args = args.into();
+        if args.precision == Precision::Int8 {
+            return Err(Error::input("int8 is a precision of forecasts, and this is none")
+                .hint("it is one of wxsim forecast, verify and bench export"));
+        }
         match args.device {
             Choice::Cpu => Self::cpu(threads),
             Choice::Cuda(ordinal) => Self::cuda(ordinal, args.precision, threads),

@@ -15,7 +15,7 @@ use crate::export::onnx::{self, Extent, Form};
 use crate::export::parity::{self, Row};
 use crate::export::quantise::{Calibration, Method, Ranges, across_seasons};
 use crate::export::tensorrt::{self, Batch, BuildPlan, Built, Capability};
-use crate::export::{OnnxForecaster, OnnxRuntime, Precision, Trained};
+use crate::export::{Int8, OnnxForecaster, OnnxRuntime, Precision, Trained};
 use crate::field::State;
 use crate::forecast::{Analyses, InitTimes};
 use crate::io::atomic::write_whole;
@@ -114,13 +114,19 @@ pub fn run(args: &Args) -> Result<()> {
 
     let path = args.out.clone().unwrap_or_else(|| folder.join("export").join(args.file_name(extent)));
     let ranges = match args.precision.is_quantised() {
-        true => Some(calibrate(&trained, &config, args.calibration.into())?),
+        true => Some(ranges_of(&trained, &config, args.calibration.into())?),
         false => None,
     };
     let encode = |form| onnx::encode(&trained, args.precision, extent, form, ranges.as_ref());
     let graph = encode(Form::Native)?;
     save(&path, &graph)?;
     eprintln!("{} bytes in {}", graph.len(), path.display());
+    if let (Precision::Int8, Extent::Step, Some(ranges)) = (args.precision, extent, &ranges) {
+        let path = path.with_extension("safetensors");
+        let numbers = Int8::of(&trained, ranges.clone())?.encode(&trained)?;
+        save(&path, &numbers)?;
+        eprintln!("{} bytes in {}, for wxsim forecast --precision int8", numbers.len(), path.display());
+    }
 
     let runtime = OnnxRuntime::open().map_err(|error| {
         let hint = error.advice().unwrap_or_default().to_owned();
@@ -191,8 +197,19 @@ impl Args {
     }
 }
 
+/// The ranges of activations: those that the network was trained with, or those in its forecasts.
+pub fn ranges_of(trained: &Arc<Trained>, config: &Config, method: Method) -> Result<Ranges> {
+    match &trained.ranges {
+        Some(ranges) => {
+            eprintln!("ranges of activations as they were in training");
+            Ok(ranges.clone())
+        }
+        None => calibrate(trained, config, method),
+    }
+}
+
 /// The ranges of activations in forecasts from the training span.
-fn calibrate(trained: &Arc<Trained>, config: &Config, method: Method) -> Result<Ranges> {
+pub fn calibrate(trained: &Arc<Trained>, config: &Config, method: Method) -> Result<Ranges> {
     let mut plan = run_folder::data(config)?;
     plan.quantities = trained.info.layout.quantities.clone();
     let training = Catalogue::build(&plan)?.training()?;
@@ -213,7 +230,7 @@ fn calibrate(trained: &Arc<Trained>, config: &Config, method: Method) -> Result<
         network.start(&analyses.of(InitTime(start))?)?;
         for step in 0..STEPS {
             let valid = start.after(trained.info.step.times(step));
-            let kept = network.keep(valid)?;
+            let kept = network.standing(valid)?;
             calibration.add(trained, valid, &kept.fields, &kept.memories);
             network.step(valid)?;
         }

@@ -45,7 +45,8 @@ pub fn run(args: &Args) -> Result<()> {
     let config = run_folder::config(&folder)?;
     let lead = args.lead.unwrap_or(config.forecast.lead);
     let trained = Arc::new(Trained::open(&args.model)?);
-    let mut network = NetworkStepper::with_providers(trained, args.providers.candidates(&folder)?)?;
+    let mut network = NetworkStepper::with_providers(trained, args.providers.candidates(&folder)?)?
+        .keeping_every(config.forecast.keep_every);
     network.refusals().iter().for_each(|refusal| eprintln!("note: {refusal}"));
     forecast_files::steps_of(lead, network.info().step)?;
 

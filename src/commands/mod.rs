@@ -9,6 +9,7 @@ pub mod config;
 pub mod devices;
 pub mod doctor;
 pub mod export;
+mod fine_tuning;
 pub mod forecast;
 mod forecast_files;
 pub mod index_file;

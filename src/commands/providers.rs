@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs, Precision};
+use crate::commands::devices::{Choice, PreciseDeviceArgs, Precision};
+use crate::commands::run_folder;
 use crate::device::cuda::Library;
 use crate::error::{Error, Result};
 use crate::export::{self, Trained};
-use crate::runner::{Candidate, Native, Provider};
+use crate::runner::{Candidate, Provider};
 
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
@@ -38,8 +39,8 @@ pub struct ProviderArgs {
 impl ProviderArgs {
     /// For the network of a run folder, in whose folder `export` engines are looked for.
     pub fn candidates(&self, run: &Path) -> Result<Vec<Candidate>> {
-        let cpu = || self.native("cpu".into(), Choice::Cpu);
-        let cuda = |number: usize| self.native(format!("cuda:{number}"), Choice::Cuda(number));
+        let cpu = || self.native(run, "cpu".into(), Choice::Cpu);
+        let cuda = |number: usize| self.native(run, format!("cuda:{number}"), Choice::Cuda(number));
         Ok(match (self.provider, self.device.device) {
             (Choose::Auto | Choose::Cpu, Choice::Cpu) | (Choose::Cpu, Choice::Auto) => vec![cpu()],
             (Choose::Auto | Choose::Cuda, Choice::Cuda(number)) => vec![cuda(number)],
@@ -70,23 +71,22 @@ impl ProviderArgs {
             Precision::Tf32 => export::Precision::Tf32,
             Precision::Bf16 => export::Precision::Bf16,
             Precision::Fp16 => export::Precision::Fp16,
+            Precision::Int8 => export::Precision::Int8,
         }
     }
 
     fn engine(&self, run: &Path, number: usize) -> Candidate {
         let (path, precision) = (self.engine_file(run), self.export_precision());
+        let int8 = run_folder::int8_file(run);
         Candidate {
             name: format!("tensorrt on cuda:{number}"),
-            open: Box::new(move |trained| open_engine(trained, &path, precision, number)),
+            open: Box::new(move |trained| open_engine(trained, &path, (precision, &int8), number)),
         }
     }
 
-    fn native(&self, name: String, device: Choice) -> Candidate {
-        let args = PreciseDeviceArgs { device, ..self.device };
-        let open = move |trained| {
-            let device = Opened::new(args, None)?.device;
-            Ok(Box::new(Native::new(trained, device)?) as _)
-        };
+    fn native(&self, run: &Path, name: String, device: Choice) -> Candidate {
+        let (args, run) = (PreciseDeviceArgs { device, ..self.device }, run.to_owned());
+        let open = move |trained| Ok(Box::new(run_folder::native(trained, &run, args)?) as _);
         Candidate { name, open: Box::new(open) }
     }
 }
@@ -95,17 +95,21 @@ impl ProviderArgs {
 fn open_engine(
     trained: Arc<Trained>,
     path: &Path,
-    precision: export::Precision,
+    (precision, int8): (export::Precision, &Path),
     number: usize,
 ) -> Result<Box<dyn Provider>> {
-    Ok(Box::new(crate::runner::TensorRt::open(trained, path, precision, number)?))
+    let ranges = match precision.is_quantised() {
+        true => Some(export::Int8::read(int8, &trained)?.ranges),
+        false => None,
+    };
+    Ok(Box::new(crate::runner::TensorRt::open(trained, path, precision, ranges.as_ref(), number)?))
 }
 
 #[cfg(not(any(feature = "tensorrt", feature = "tensorrt-rtx")))]
 fn open_engine(
     _trained: Arc<Trained>,
     path: &Path,
-    _precision: export::Precision,
+    _: (export::Precision, &Path),
     _number: usize,
 ) -> Result<Box<dyn Provider>> {
     Err(Error::input(format!("this wxsim was built without TensorRT, which {} needs", path.display()))

@@ -7,9 +7,10 @@ use crate::commands::devices::{Opened, PreciseDeviceArgs};
 use crate::commands::inputs;
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result};
+use crate::export::{Int8, Trained};
 use crate::field::Layout;
 use crate::preprocess::{Catalogue, DataPlan};
-use crate::runner::NetworkStepper;
+use crate::runner::{Native, NetworkStepper};
 
 /// The folder of the run that a checkpoint belongs to, or that is a run itself.
 pub fn folder(model: &Path) -> Result<PathBuf> {
@@ -53,5 +54,22 @@ pub fn part(config: &Config, file: &Path) -> Result<Arc<Catalogue>> {
 }
 
 pub fn network(model: &Path, args: PreciseDeviceArgs) -> Result<NetworkStepper> {
-    NetworkStepper::open(model, Opened::new(args, None)?.device)
+    let trained = Arc::new(Trained::open(model)?);
+    let native = native(trained.clone(), &folder(model)?, args)?;
+    Ok(NetworkStepper::alone(trained, native))
+}
+
+/// The network of the run in `folder`, by wxsim itself.
+pub fn native(trained: Arc<Trained>, folder: &Path, args: PreciseDeviceArgs) -> Result<Native> {
+    let (args, in_int8) = args.for_network();
+    if !in_int8 {
+        return Native::new(trained, Opened::new(args, None)?.device);
+    }
+    let int8 = Int8::read(&int8_file(folder), &trained)?;
+    Native::in_int8(trained, Opened::new(args, None)?.device, &int8)
+}
+
+/// Where `wxsim export --precision int8` puts a run's whole numbers.
+pub fn int8_file(folder: &Path) -> PathBuf {
+    folder.join("export").join("step-int8.safetensors")
 }

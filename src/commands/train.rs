@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::{self, Communicator, Meeting, Pace, Place};
 use crate::commands::devices::{Opened, PreciseDeviceArgs, Precision};
+use crate::commands::fine_tuning::{self, Origin};
 use crate::commands::ranks::RankArgs;
 use crate::commands::training_log::{OtherRank, TrainingLog};
 use crate::config::model::Channels;
@@ -15,7 +16,7 @@ use crate::config::{Config, ForecastConfig, Overrides};
 use crate::device::ArenaPlan;
 use crate::error::{Error, Result};
 use crate::io::atomic::write_whole;
-use crate::io::checkpoint::{Card, latest_complete};
+use crate::io::checkpoint::{Card, Checkpoint, latest_complete};
 use crate::io::run_dir::RunDir;
 use crate::preprocess::{Catalogue, Distribution, Inputs, Normalizer, TrainingView};
 use crate::train::{Ending, Interrupt, Outcome, Training, Watcher, train};
@@ -33,6 +34,9 @@ pub struct Args {
     /// Continue the run at its last checkpoint, bit for bit
     #[arg(long)]
     resume: bool,
+    /// Start from the weights of this run or checkpoint, with its normaliser, instead of random ones
+    #[arg(long, value_name = "RUN")]
+    from: Option<PathBuf>,
     /// Folder of the run [default: runs/ and the name of the configuration]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
@@ -100,7 +104,7 @@ fn run_among(
             eprintln!("{sentence}");
         }
     };
-    let plan = config.train.plan(&config.loss)?;
+    let mut plan = config.train.plan(&config.loss)?;
     let data = config.data.plan()?;
     // What forecasting and scoring would refuse is refused before hours of training, not after.
     let parallel = config.parallel.plan()?;
@@ -145,7 +149,20 @@ fn run_among(
     if let Some(stored) = &stored {
         check_resumes(stored, config, &run, &description)?;
     }
-    let normalizer = Arc::new(normalizer(args, config, &run, &training)?);
+    let continued = if args.resume { latest_complete(&run.checkpoints())?.checkpoint } else { None };
+    let origin = match &args.from {
+        Some(from) if continued.is_none() => Some(Origin::open(from)?),
+        _ => None,
+    };
+    let normalizer = match &origin {
+        Some(origin) => {
+            origin.check(&inputs, data.step)?;
+            origin.normalizer(training.layout())?
+        }
+        None => normalizer(config, continued.as_ref(), &training)?,
+    };
+    let normalizer = Arc::new(normalizer);
+    plan.quantise = fine_tuning::ranges(config, args.from.as_deref(), continued.as_ref(), &architecture)?;
     // Only what could be trained is called a run.
     if is_first && stored.is_none() {
         let json = serde_json::to_string_pretty(&description)
@@ -166,6 +183,7 @@ fn run_among(
         run: &run,
         parallel,
         scales_loss: args.device.precision == Precision::Fp16,
+        initial: origin.as_ref().map(|origin| &origin.checkpoint.tensors),
         resume: args.resume,
     };
     // From here on there is something to save.
@@ -231,6 +249,9 @@ impl Args {
         let mut command = format!("wxsim train {} --resume", quoted(&self.config.to_string_lossy()));
         for setting in &self.overrides.set {
             command.push_str(&format!(" --set {}", quoted(setting)));
+        }
+        if let Some(from) = &self.from {
+            command.push_str(&format!(" --from {}", quoted(&from.to_string_lossy())));
         }
         if self.run.is_some() {
             command.push_str(&format!(" --run {}", quoted(&folder.to_string_lossy())));
@@ -303,11 +324,10 @@ fn check_resumes(stored: &str, config: &Config, run: &RunDir, now: &Description)
 }
 
 /// The normaliser of the run's last checkpoint, or one learned from the training span.
-fn normalizer(args: &Args, config: &Config, run: &RunDir, training: &TrainingView) -> Result<Normalizer> {
-    let latest = if args.resume { latest_complete(&run.checkpoints())?.checkpoint } else { None };
-    match latest {
+fn normalizer(config: &Config, last: Option<&Checkpoint>, training: &TrainingView) -> Result<Normalizer> {
+    match last {
         Some(checkpoint) => {
-            let card = Card::read(&checkpoint)?;
+            let card = Card::read(checkpoint)?;
             Normalizer::from_tensors(training.layout().clone(), &card.normalizer, &checkpoint.tensors)
         }
         None => {
@@ -361,6 +381,7 @@ mod tests {
             config: "configs/my europe.toml".into(),
             overrides: Overrides { set: vec!["train.rollout=[[1, 2]]".into()] },
             resume: false,
+            from: Some("runs/europe".into()),
             run: None,
             device: PreciseDeviceArgs { device: Choice::Cuda(1), precision: Precision::Bf16 },
             ranks: RankArgs { gpus: Some(2), ranks: None },
@@ -369,7 +390,7 @@ mod tests {
         assert_eq!(args.run_folder(), Path::new("runs/my europe"));
         assert_eq!(
             args.resume_command(&args.run_folder()),
-            "wxsim train 'configs/my europe.toml' --resume --set 'train.rollout=[[1, 2]]' \
+            "wxsim train 'configs/my europe.toml' --resume --set 'train.rollout=[[1, 2]]' --from runs/europe \
              --device cuda:1 --precision bf16 --gpus 2"
         );
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::runner::KEEP_EVERY;
 use crate::time::LeadTime;
 
 /// `[forecast]`: what a forecast is when the command line does not say.
@@ -11,11 +12,13 @@ use crate::time::LeadTime;
 pub struct ForecastConfig {
     /// How far ahead.
     pub lead: LeadTime,
+    /// Steps between two copies of the network's state to the host, where another provider stands by to go on from them.
+    pub keep_every: usize,
 }
 
 impl Default for ForecastConfig {
     fn default() -> Self {
-        Self { lead: LeadTime::from_hours(5 * 24) }
+        Self { lead: LeadTime::from_hours(5 * 24), keep_every: KEEP_EVERY }
     }
 }
 
@@ -23,6 +26,9 @@ impl ForecastConfig {
     pub fn check(&self) -> Result<()> {
         if self.lead.seconds <= 0 {
             return Err(Error::input(format!("forecast.lead: a forecast of {} looks nowhere", self.lead)));
+        }
+        if self.keep_every == 0 {
+            return Err(Error::input("forecast.keep_every: a state is kept every 1 or more steps"));
         }
         Ok(())
     }

@@ -61,6 +61,15 @@ pub struct TrainConfig {
     pub skip_limit: u32,
     /// What is changed in each batch at random.
     pub augment: AugmentConfig,
+    /// Let a trained network (--from) learn with what its convolutions read rounded, as an export in that precision will be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantise: Option<QuantiseConfig>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuantiseConfig {
+    Int8,
 }
 
 /// Random changes that weather does not mind.
@@ -134,6 +143,7 @@ impl Default for TrainConfig {
             non_finite: NonFiniteConfig::Stop,
             skip_limit: 10,
             augment: AugmentConfig::default(),
+            quantise: None,
         }
     }
 }
@@ -191,6 +201,8 @@ impl TrainConfig {
                 NonFiniteConfig::Skip => NonFinite::Skip { limit: self.skip_limit },
             },
             augment: Augment { rotate: self.augment.rotate },
+            // From forecasts of the network that it starts from.
+            quantise: None,
         };
         plan.check()?;
         Ok(plan)

@@ -16,6 +16,7 @@ pub mod cuda;
 mod daylight;
 mod elliptic;
 mod flow;
+mod int8;
 mod jacobian;
 mod leapfrog;
 mod operations;
@@ -33,6 +34,7 @@ pub use company::{Company, Seam, with_company};
 pub use daylight::{Daylight, Light, Moment, light};
 pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, Rates, RowMeasures, Triple};
+pub use int8::{Counting, Int8Kernel};
 pub use jacobian::{Jacobian, RowSmoothing};
 pub use leapfrog::Leapfrog;
 pub use operations::{Above, AdamW, Cell, CellGradients, LayerNorm, Loss, Picking, Placement, Readout};
@@ -160,6 +162,12 @@ pub trait Device<T: Real>: Send {
 
     fn upload(&mut self, to: Slot, values: &[T]);
     fn download(&self, from: Slot, values: &mut [T]);
+    /// Starts to copy slots, as they are now, to the host beside other work. One copy is under way at a time: it is asked for
+    /// before the next is started.
+    fn start_copy(&mut self, slots: &[Slot]);
+    /// The numbers of the copy that was started, slot behind slot, told once; `None` where nobody waits and it is under way or
+    /// could not be started. An error where it is lost.
+    fn copied(&mut self, wait: bool) -> Result<Option<Vec<T>>>;
     /// As [`upload`](Self::upload), beside other work: see [`hand_over`](Self::hand_over).
     fn stage(&mut self, to: Slot, values: &[T]);
     /// Beside other work.
@@ -191,6 +199,25 @@ pub trait Device<T: Real>: Send {
     fn convolve_input_gradient(&mut self, shape: &Convolution, dy: Slot, w: Slot, dx: Slot);
     /// Adds to dw.
     fn convolve_weight_gradient(&mut self, shape: &Convolution, x: Slot, dy: Slot, dw: Slot);
+
+    /// As [`convolve`](Self::convolve), of whole numbers: x is counted in `step`, in 8 bits, and what comes out is exact.
+    fn convolve_int8(
+        &mut self,
+        shape: &Convolution,
+        x: Slot,
+        kernel: &Int8Kernel,
+        step: f32,
+        y: Slot,
+        write: Write,
+    );
+    /// Rounds activations to what they are counted in.
+    fn round(&mut self, counting: Counting, x: Slot);
+    /// The gradient as if nothing were rounded, only cut off: sets dx to zero where x, which was rounded, is the first or the last
+    /// of its numbers.
+    fn round_adjoint(&mut self, counting: Counting, x: Slot, dx: Slot);
+    /// Overwrites `rounded` with w `[.., outputs]`, each column counted in a step of its own, of which its largest number has
+    /// `most`.
+    fn round_columns(&mut self, outputs: usize, most: f32, w: Slot, rounded: Slot);
 
     /// Copies fields into channels of a padded image; halo cells and other channels stay.
     fn place(&mut self, placement: &Placement);

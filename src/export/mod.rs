@@ -5,6 +5,7 @@
 //! engine of it.
 
 mod forecaster;
+mod int8;
 pub mod onnx;
 mod onnxruntime;
 pub mod parity;
@@ -14,6 +15,7 @@ pub mod tensorrt;
 mod trained;
 
 pub use forecaster::OnnxForecaster;
+pub use int8::Int8;
 pub use onnxruntime::{Fed, Loaded, OnnxRuntime};
 pub use precision::Precision;
 pub use trained::Trained;

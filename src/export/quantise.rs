@@ -8,6 +8,7 @@
 use crate::error::{Error, Result};
 use crate::export::Trained;
 use crate::model::Memory;
+pub use crate::model::Ranges;
 use crate::time::ValidTime;
 
 /// How a range is chosen.
@@ -32,15 +33,6 @@ pub struct Histogram {
     /// Of a bin.
     width: f32,
     counts: Vec<u64>,
-}
-
-/// Where activations are cut off.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ranges {
-    /// Of what the first layer reads.
-    pub input: f32,
-    /// Of each layer's h.
-    pub hidden: Vec<f32>,
 }
 
 /// What a network's convolutions read, over forecasts.

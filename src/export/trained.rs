@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ndarray::Array3;
+use sha2::{Digest, Sha256};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::field::{Layout, State};
 use crate::grid::Orientation;
 use crate::io::checkpoint::{self, Card, Checkpoint, Tensor};
 use crate::io::run_dir::find_checkpoint;
-use crate::model::{Architecture, Geometry, Network};
+use crate::model::{Architecture, Geometry, Network, Ranges};
 use crate::preprocess::{Inputs, Normalizer};
 use crate::stepper::StepperInfo;
 use crate::time::ValidTime;
@@ -28,6 +29,8 @@ pub struct Trained {
     pub orientation: Orientation,
     /// By name and in the order of checkpoints: the averages over training, which forecasts use.
     weights: BTreeMap<String, Tensor>,
+    /// Where activations are cut off, if the network was trained to be rounded.
+    pub ranges: Option<Ranges>,
 }
 
 const WEIGHTS: &str = "weights.";
@@ -67,12 +70,26 @@ impl Trained {
             step: card.step,
             input_frames: architecture.input_frames,
         };
+        let ranges = Ranges::of_state(&checkpoint.state_json, &architecture)?;
         let weights = checkpoint
             .tensors
             .into_iter()
             .filter_map(|(name, tensor)| Some((name.strip_prefix(WEIGHTS)?.to_owned(), tensor)))
             .collect();
-        Ok(Self { architecture, geometry, normalizer, inputs, info, orientation: card.orientation, weights })
+        let orientation = card.orientation;
+        Ok(Self { architecture, geometry, normalizer, inputs, info, orientation, weights, ranges })
+    }
+
+    /// Tells these weights from all others.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for (name, tensor) in &self.weights {
+            hash.update(name.as_bytes());
+            for value in tensor.as_f32().unwrap_or_default() {
+                hash.update(value.to_le_bytes());
+            }
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Puts everything that does not change onto a device that was allocated for `network`.

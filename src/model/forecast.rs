@@ -28,6 +28,7 @@ impl<T: Real> Network<T> {
     /// As [`warm_up`](Self::warm_up), with weights that somebody else keeps.
     pub fn warm_up_with(&self, device: &mut dyn Device<T>, keeper: &mut dyn Keeper<T>) {
         assert!(self.purpose == Purpose::Forecast, "this network was planned to train only");
+        self.round_weights(device);
         device.repeat(self.sequence("warm-up", 0), &mut |device| {
             self.pass_over_analyses(device, &mut Loan::of(keeper));
         });
@@ -103,21 +104,29 @@ impl<T: Real> Network<T> {
         self.architecture.input_frames.saturating_sub(2)
     }
 
-    /// What the layers carry to the next step. With the state in [`predictions`](super::Slots::predictions) it is all that
-    /// the next step depends on.
-    pub fn memories(&self, device: &dyn Device<T>) -> Vec<Memory<T>> {
-        let read = |slot: Slot| {
-            let mut values = vec![T::default(); slot.len()];
-            device.download(slot, &mut values);
-            values
+    /// All that the next step depends on: the state in [`predictions`](super::Slots::predictions), and the layers' h and c.
+    pub fn carried(&self) -> Vec<Slot> {
+        let of = |(l, layer): (usize, &Layer)| [layer.h.at(self.now()), self.cell_state(l, 0)];
+        std::iter::once(self.slots.predictions).chain(self.layers.iter().enumerate().flat_map(of)).collect()
+    }
+
+    /// The state and what the layers carry, from the numbers of [`carried`](Self::carried), slot behind slot.
+    pub fn memories(&self, mut carried: Vec<T>) -> (Vec<T>, Vec<Memory<T>>) {
+        let state = self.slots.predictions.len();
+        let mut rest = &carried[state..];
+        let mut next = |len: usize| {
+            let (first, others) = rest.split_at(len);
+            rest = others;
+            first
         };
         let of = |(l, layer): (usize, &Layer)| {
-            let padded = read(layer.h.at(self.now()));
-            let mut h = Vec::with_capacity(self.cell_state(l, 0).len());
-            self.inner_rows(layer).for_each(|row| h.extend_from_slice(&padded[row]));
-            Memory { h, c: read(self.cell_state(l, 0)) }
+            let padded = next(layer.h.at(self.now()).len());
+            let h = self.inner_rows(layer).flat_map(|row| &padded[row]).copied().collect();
+            Memory { h, c: next(self.cell_state(l, 0).len()).to_vec() }
         };
-        self.layers.iter().enumerate().map(of).collect()
+        let memories = self.layers.iter().enumerate().map(of).collect();
+        carried.truncate(state);
+        (carried, memories)
     }
 
     /// The inverse: the next step goes on from `state`, normalised fields, and what the layers carried there.

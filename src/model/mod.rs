@@ -16,6 +16,7 @@
 mod architecture;
 mod bands;
 mod forecast;
+mod int8;
 mod keeping;
 mod network;
 mod parameters;
@@ -25,7 +26,8 @@ mod units;
 
 pub use architecture::{Architecture, GATES, Geometry, UNIT_BLOCK, gate_channel};
 pub use forecast::Memory;
+pub use int8::{Arithmetic, Int8Weights, Ranges};
 pub use keeping::{Keeper, Keeping, piece};
-pub use network::{LAYER_NORM_EPSILON, Network, Purpose, Slots};
+pub use network::{Batch, LAYER_NORM_EPSILON, Network, Purpose, Slots};
 pub use parameters::Parameter;
 pub use units::{Holding, Units};

@@ -4,6 +4,7 @@
 //! prediction or the truth) and the forcings of its end `t + 1`. Steps `input_frames - 1` and later give a prediction.
 
 use super::architecture::{Architecture, GATES, Geometry};
+use super::int8::{Arithmetic, Kernel};
 use super::keeping::Blocks;
 use super::parameters::{self, Parameter, Weights};
 use super::random::Stream;
@@ -33,6 +34,14 @@ impl Purpose {
     pub fn trains(self) -> bool {
         self != Self::Forecast
     }
+}
+
+/// How much a network does at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    pub samples: usize,
+    /// The most predictions.
+    pub lead_steps: usize,
 }
 
 /// What comes in and goes out, on the device.
@@ -74,6 +83,9 @@ pub struct Network<T: Real> {
     /// Which of each layer's units it holds.
     pub(super) units: Units,
     pub(super) meeting: Meeting,
+    pub(super) arithmetic: Arithmetic,
+    /// Which parameters are read rounded, and where; the weights of convolutions then lie there.
+    pub(super) rounded: Vec<(usize, Slot)>,
     element: PhantomData<fn(T)>,
 }
 
@@ -170,24 +182,38 @@ impl<T: Real> Network<T> {
         lead_steps: usize,
         purpose: Purpose,
     ) -> Result<Self> {
-        Self::plan_holding(arena, architecture, geometry, batch, lead_steps, purpose, Holding::ALL)
+        let batch = Batch { samples: batch, lead_steps };
+        Self::plan_in(arena, architecture, geometry, batch, purpose, Arithmetic::Plain)
     }
 
-    /// As [`plan`](Self::plan), for a network that has only some of its units, or of its learned arrays at a time; what it
+    /// As [`plan`](Self::plan), of a network whose convolutions compute with other numbers.
+    pub fn plan_in(
+        arena: &mut ArenaPlan,
+        architecture: &Architecture,
+        geometry: &Geometry,
+        batch: Batch,
+        purpose: Purpose,
+        arithmetic: Arithmetic,
+    ) -> Result<Self> {
+        Self::plan_holding(arena, architecture, geometry, batch, purpose, arithmetic, Holding::ALL)
+    }
+
+    /// As [`plan_in`](Self::plan_in), for a network that has only some of its units, or of its learned arrays at a time; what it
     /// borrows may be put where another one reads it, which then is not used at the same time. Who holds the other units is
     /// the device's company.
     pub fn plan_holding(
         arena: &mut ArenaPlan,
         architecture: &Architecture,
         geometry: &Geometry,
-        batch: usize,
-        lead_steps: usize,
+        Batch { samples: batch, lead_steps }: Batch,
         purpose: Purpose,
+        arithmetic: Arithmetic,
         holding: Holding<&Self>,
     ) -> Result<Self> {
         architecture.validate_on(geometry)?;
         let units = holding.units;
         architecture.check_units(units.of)?;
+        arithmetic.check(architecture, purpose, &holding)?;
         if batch == 0 || lead_steps == 0 {
             return Err(Error::input(format!(
                 "a network needs at least one sample and one lead step, found {batch} and {lead_steps}"
@@ -207,8 +233,17 @@ impl<T: Real> Network<T> {
         let kept = if purpose == Purpose::Recompute { steps.min(frames + 1) } else { steps };
         let Holding { keeping, beside, .. } = holding;
         let holding = Holding { units, keeping, beside: beside.map(|network| &network.blocks) };
-        let (parameters, blocks) = parameters::plan(arena, architecture, training, holding);
-        let weights = Weights::find(architecture, &parameters, |p| p.slot);
+        let kernels = !matches!(arithmetic, Arithmetic::Int8(_));
+        let (parameters, blocks) = parameters::plan(arena, architecture, training, kernels, holding);
+        let mut rounded = Vec::new();
+        if let Arithmetic::Rounded { .. } = arithmetic {
+            let read_rounded = parameters.iter().enumerate().filter(|(_, p)| p.is_kernel());
+            rounded.extend(read_rounded.map(|(number, p)| (number, arena.slot(p.len()))));
+        }
+        let weights = Weights::find(architecture, &parameters, |parameter| {
+            let read = rounded.iter().find(|&&(number, _)| parameters[number].name == parameter.name);
+            read.map_or(parameter.slot, |&(_, slot)| slot)
+        });
         let gradients = Weights::find(architecture, &parameters, |p| p.gradient);
 
         let points = batch * geometry.rows * geometry.columns;
@@ -334,6 +369,8 @@ impl<T: Real> Network<T> {
             scratch,
             units,
             meeting,
+            arithmetic,
+            rounded,
             element: PhantomData,
         })
     }
@@ -466,8 +503,9 @@ impl<T: Real> Network<T> {
             }
             first_channel += channels * architecture.patch_points();
         }
-        device
-            .halo_fill(if steps == 1 { &layer.x_map } else { &layer.x_warm_map }, layer.x.span(first, steps));
+        let x = layer.x.span(first, steps);
+        device.halo_fill(if steps == 1 { &layer.x_map } else { &layer.x_warm_map }, x);
+        self.round(device, Kernel::Input(0), x);
     }
 
     /// `Wx * x` of `steps` consecutive steps.
@@ -482,14 +520,14 @@ impl<T: Real> Network<T> {
         let layer = &self.layers[l];
         let shape = Convolution { images: steps * self.batch, ..layer.input };
         let (x, gates) = (layer.x.span(first, steps), layer.gates.span(first, steps));
-        device.convolve(&shape, x, self.weights.layers[l].input, gates, write);
+        self.convolve(device, &shape, Kernel::Input(l), [x, gates], write);
     }
 
     /// `Wh * h` of step `t`, from the h that step `from` left.
     pub(super) fn recur(&self, device: &mut dyn Device<T>, l: usize, from: usize, t: usize, write: Write) {
         let layer = &self.layers[l];
-        let weights = self.weights.layers[l].hidden;
-        device.convolve(&layer.recurrent, layer.h.at(from), weights, layer.gates.at(t), write);
+        let slots = [layer.h.at(from), layer.gates.at(t)];
+        self.convolve(device, &layer.recurrent, Kernel::Hidden(l), slots, write);
     }
 
     /// Whether the gates of step `t` are computed again before their backward pass.
@@ -550,7 +588,11 @@ impl<T: Real> Network<T> {
         }
         let cell = self.cell(l, t, c_before);
         let Some(own) = layer.own else {
-            return device.cell_forward(&cell, layer.h.at(t), &layer.h_map, above.as_ref());
+            device.cell_forward(&cell, layer.h.at(t), &layer.h_map, above.as_ref());
+            // All that read h, and its copy above, read it so.
+            let copy = above.map(|above| above.slot);
+            let read = std::iter::once(layer.h.at(t)).chain(copy);
+            return read.for_each(|h| self.round(device, Kernel::Hidden(l), h));
         };
         // Behind dropout the layer above reads something of its own, which is gathered as h is; the head reads own units.
         let read = above.filter(|_| l + 1 < self.layers.len());
@@ -565,7 +607,7 @@ impl<T: Real> Network<T> {
     /// The head for the prediction `lead` of the state `base`.
     pub(super) fn predict(&self, device: &mut dyn Device<T>, lead: usize, base: Slot) {
         let head = &self.head;
-        device.convolve(&head.shape, head.x.at(lead), self.weights.head, head.y, Write::Overwrite);
+        self.convolve(device, &head.shape, Kernel::Head, [head.x.at(lead), head.y], Write::Overwrite);
         self.add_up(device, head.y);
         let base = self.architecture.residual.then_some(base);
         device.readout(&head.readout, base, self.state_of(self.slots.predictions, lead, 1));

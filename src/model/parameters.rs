@@ -1,6 +1,7 @@
 //! The learned arrays: their names, their order in checkpoints and on the device, and their start values.
 
 use super::architecture::{Architecture, GATES, gate_channel};
+use super::int8::Kernel;
 use super::keeping::Blocks;
 use super::random::Stream;
 use super::units::{Holding, Units};
@@ -44,6 +45,13 @@ enum Kind {
     HeadKernel { hidden: usize, outputs: usize },
     /// `[outputs]`
     HeadBias,
+}
+
+impl Kind {
+    /// Whether it is the weights of a convolution.
+    fn is_kernel(self) -> bool {
+        matches!(self, Self::GateKernel { .. } | Self::HeadKernel { .. })
+    }
 }
 
 /// Slots of one layer's parameters, or of their gradients.
@@ -126,11 +134,13 @@ fn list(architecture: &Architecture) -> Vec<(String, Vec<usize>, Kind)> {
     list
 }
 
-/// Plans all parameters as parts of blocks, and their gradients likewise (or as empty slots).
+/// Plans all parameters as parts of blocks, and their gradients likewise (or as empty slots); those of convolutions only where
+/// they are kept in the device's numbers.
 pub(super) fn plan(
     arena: &mut ArenaPlan,
     architecture: &Architecture,
     gradients: bool,
+    kernels: bool,
     Holding { units, keeping, beside: lender }: Holding<&Blocks>,
 ) -> (Vec<Parameter>, Blocks) {
     // The second dimension counts units, where there is one.
@@ -141,9 +151,10 @@ pub(super) fn plan(
         (name, own, (shape, kind), units)
     };
     let is_first = units.number == 0;
-    let list: Vec<_> = list(architecture).into_iter().map(part).collect();
+    let mut list = list(architecture);
+    list.retain(|(_, _, kind)| kernels || !kind.is_kernel());
+    let list: Vec<_> = list.into_iter().map(part).collect();
     let len = |shape: &[usize]| shape.iter().product::<usize>();
-    let is_kernel = |kind: &Kind| matches!(kind, Kind::GateKernel { .. } | Kind::HeadKernel { .. });
     // One for each layer, and one for the head; kernels come first in each.
     let head = architecture.hidden.len();
     let block_of = |name: &str| {
@@ -155,7 +166,7 @@ pub(super) fn plan(
         let (block, room) = (block_of(name), len(shape).next_multiple_of(ALIGNMENT));
         places.push((block, lengths[block]));
         lengths[block] += room;
-        tails[block] += if is_kernel(kind) { 0 } else { room };
+        tails[block] += if kind.is_kernel() { 0 } else { room };
     }
     let blocks = Blocks::plan(arena, keeping, lengths, &tails, gradients, lender.and_then(Blocks::shelves));
     let parameter = |((name, shape, whole, units), (block, start))| {
@@ -165,14 +176,24 @@ pub(super) fn plan(
         let len = len(&shape);
         let slot = blocks.weights_at(block, start, len);
         let gradient = blocks.gradients_at(block, start, len);
-        let decay = is_kernel(&kind);
+        let decay = kind.is_kernel();
         Parameter { name, shape, block, start, slot, gradient, decay, kind, whole, units, is_common }
     };
     (list.into_iter().zip(places).map(parameter).collect(), blocks)
 }
 
 impl Weights {
-    /// Finds the slots of all uses; `slot` chooses between values and gradients.
+    /// Of a convolution.
+    pub fn of(&self, kernel: Kernel) -> Slot {
+        match kernel {
+            Kernel::Input(l) => self.layers[l].input,
+            Kernel::Hidden(l) => self.layers[l].hidden,
+            Kernel::Head => self.head,
+        }
+    }
+
+    /// Finds the slots of all uses; `slot` chooses between values and gradients. Weights of convolutions that are kept elsewhere
+    /// are empty.
     pub fn find(
         architecture: &Architecture,
         parameters: &[Parameter],
@@ -180,22 +201,24 @@ impl Weights {
     ) -> Self {
         let find =
             |name: String| slot(parameters.iter().find(|p| p.name == name).expect("every use is listed"));
+        let kernel = |name: String| parameters.iter().find(|p| p.name == name).map_or(Slot::EMPTY, &slot);
         let layers = (0..architecture.hidden.len())
             .map(|layer| {
+                let kernel = |what: &str| kernel(format!("layers.{layer}.{what}"));
                 let find = |what: &str| find(format!("layers.{layer}.{what}"));
                 let norm = architecture
                     .layer_norm
                     .then(|| NormWeights { bias: find("bias"), gain: find("norm.gain") });
                 LayerWeights {
-                    input: find("input.weight"),
-                    hidden: find("hidden.weight"),
+                    input: kernel("input.weight"),
+                    hidden: kernel("hidden.weight"),
                     bias: find(if norm.is_some() { "norm.shift" } else { "bias" }),
                     peephole: architecture.peepholes.then(|| find("peephole")),
                     norm,
                 }
             })
             .collect();
-        Self { layers, head: find("head.weight".into()), head_bias: find("head.bias".into()) }
+        Self { layers, head: kernel("head.weight".into()), head_bias: find("head.bias".into()) }
     }
 }
 
@@ -233,6 +256,20 @@ impl Parameter {
         let row =
             |row: usize| parts[..self.units.of].iter().flat_map(move |part| &part[row * each..][..each]);
         (0..self.shape[0]).flat_map(row).copied().collect()
+    }
+
+    /// Columns on the device: numbers that stand beside each other and belong to different outputs.
+    pub(super) fn outputs(&self) -> usize {
+        match self.kind {
+            Kind::GateKernel { hidden, .. } | Kind::GateVector { hidden, .. } => GATES * hidden,
+            Kind::HeadKernel { outputs, .. } => outputs,
+            Kind::Peephole | Kind::HeadBias => self.len(),
+        }
+    }
+
+    /// Whether it is the weights of a convolution.
+    pub(super) fn is_kernel(&self) -> bool {
+        self.kind.is_kernel()
     }
 
     /// From the device's order to a checkpoint's. The same serves everything shaped like the parameter: gradients,
@@ -339,7 +376,7 @@ mod tests {
             input_frames: 2,
             dropout: 0.0,
         };
-        let (parameters, blocks) = plan(&mut ArenaPlan::default(), &architecture, true, Holding::ALL);
+        let (parameters, blocks) = plan(&mut ArenaPlan::default(), &architecture, true, true, Holding::ALL);
         assert_eq!(blocks.weights.len(), blocks.gradients.len());
         for parameter in &parameters {
             let values: Vec<usize> = (0..parameter.len()).collect();
@@ -369,8 +406,9 @@ mod tests {
             input_frames: 1,
             dropout: 0.0,
         };
-        let of =
-            |units| plan(&mut ArenaPlan::default(), &architecture, true, Holding { units, ..Holding::ALL }).0;
+        let of = |units| {
+            plan(&mut ArenaPlan::default(), &architecture, true, true, Holding { units, ..Holding::ALL }).0
+        };
         let parts = [0, 1, 2].map(|number| of(Units { number, of: 3 }));
         for (n, whole) in of(Units::ALL).iter().enumerate() {
             assert_eq!(parts[1][n].whole_shape(), whole.shape);

@@ -3,6 +3,7 @@
 //! What can be taken out of the recurrence is: `Wx * x` of all analyses is one convolution per layer, and so are its
 //! data gradient and, over all steps, every weight gradient. Only `Wh * h` and its data gradient go step by step.
 
+use super::int8::Kernel;
 use super::keeping::{Keeper, Keeping, Listener, Loan, Nobody};
 use super::network::{Layer, Network};
 use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot, Write};
@@ -16,6 +17,7 @@ impl<T: Real> Network<T> {
     /// As [`forward`](Self::forward), with weights that somebody else keeps.
     pub fn forward_with(&self, device: &mut dyn Device<T>, leads: usize, keeper: &mut dyn Keeper<T>) {
         let steps = self.check(leads);
+        self.round_weights(device);
         device.repeat(self.sequence("forward", leads), &mut |device| {
             self.forward_over(device, steps, &mut Loan::of(keeper));
         });
@@ -192,6 +194,7 @@ impl<T: Real> Network<T> {
         let gradient = self.state_of(self.slots.prediction_gradients, lead, 1);
         device.readout_adjoint(&head.readout, gradient, head.dy.at(lead), self.gradients.head_bias);
         device.convolve_input_gradient(&head.shape, head.dy.at(lead), self.weights.head, head.dx);
+        self.round_backward(device, Kernel::Head, head.x.at(lead), head.dx);
     }
 
     /// The cell of layer `l` at step `t` of `steps`, backward; `entry` says where the layer above left the gradient of
@@ -245,6 +248,7 @@ impl<T: Real> Network<T> {
         if t > 0 {
             device.aside(l, &mut |device| {
                 device.convolve_input_gradient(&layer.recurrent, layer.gates.at(t), weights.hidden, layer.dh);
+                self.round_backward(device, Kernel::Hidden(l), layer.h.at(t - 1), layer.dh);
             });
         }
     }
@@ -260,6 +264,7 @@ impl<T: Real> Network<T> {
             self.weights.layers[l].input,
             dx,
         );
+        self.round_backward(device, Kernel::Input(l), layer.x.span(first, steps), dx);
         match l.checked_sub(1).map(|below| &self.layers[below]) {
             // Each step's is brought to those whose units it is about, and home from the halo there.
             Some(Layer { own: Some(_), .. }) => return,

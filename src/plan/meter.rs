@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Card;
 use crate::device::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
-    Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Picking, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Counting, Daylight,
+    Decode, Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation, Jacobian,
+    LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple,
+    Write, company,
 };
 use crate::error::Result;
 
@@ -161,6 +162,12 @@ impl Device<f32> for Meter {
     }
 
     // Beside the work.
+    fn start_copy(&mut self, _: &[Slot]) {}
+
+    fn copied(&mut self, _: bool) -> Result<Option<Vec<f32>>> {
+        Ok(Some(Vec::new()))
+    }
+
     fn stage(&mut self, _: Slot, _: &[f32]) {}
     fn decode(&mut self, _: &Decode<'_>) {}
     fn daylight(&mut self, _: &Daylight<'_>) {}
@@ -197,6 +204,22 @@ impl Device<f32> for Meter {
 
     fn convolve_weight_gradient(&mut self, shape: &Convolution, _: Slot, dy: Slot, _: Slot) {
         self.convolution(Direction::WeightGradient, shape, dy, Write::Overwrite);
+    }
+
+    fn convolve_int8(&mut self, shape: &Convolution, _: Slot, _: &Int8Kernel, _: f32, y: Slot, write: Write) {
+        self.convolution(Direction::Forward, shape, y, write);
+    }
+
+    fn round(&mut self, _: Counting, x: Slot) {
+        self.slots(&[x, x]);
+    }
+
+    fn round_adjoint(&mut self, _: Counting, x: Slot, dx: Slot) {
+        self.slots(&[x, dx]);
+    }
+
+    fn round_columns(&mut self, _: usize, _: f32, w: Slot, rounded: Slot) {
+        self.slots(&[w, w, rounded]);
     }
 
     fn place(&mut self, p: &Placement) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::provider::{Kept, Provider};
 use crate::device::{ArenaPlan, Device};
 use crate::error::{Error, Result};
-use crate::export::Trained;
+use crate::export::{Int8, Trained};
 use crate::field::State;
-use crate::model::{Network, Purpose};
+use crate::model::{Arithmetic, Batch, Network, Purpose};
 use crate::time::ValidTime;
 
 /// The recurrent state lives on the device.
@@ -15,16 +15,34 @@ pub struct Native {
     device: Box<dyn Device<f32>>,
     network: Network<f32>,
     trained: Arc<Trained>,
+    in_int8: bool,
 }
 
 impl Native {
-    pub fn new(trained: Arc<Trained>, mut device: Box<dyn Device<f32>>) -> Result<Self> {
+    pub fn new(trained: Arc<Trained>, device: Box<dyn Device<f32>>) -> Result<Self> {
+        Self::computing(trained, device, Arithmetic::Plain)
+    }
+
+    /// The network of `trained` in these whole numbers.
+    pub fn in_int8(trained: Arc<Trained>, device: Box<dyn Device<f32>>, int8: &Int8) -> Result<Self> {
+        let weights = int8.weights(&trained.architecture)?;
+        Self::computing(trained, device, Arithmetic::Int8(weights))
+    }
+
+    fn computing(
+        trained: Arc<Trained>,
+        mut device: Box<dyn Device<f32>>,
+        arithmetic: Arithmetic,
+    ) -> Result<Self> {
         let mut arena = ArenaPlan::default();
         let Trained { architecture, geometry, .. } = &*trained;
-        let network = Network::plan(&mut arena, architecture, geometry, 1, 1, Purpose::Forecast)?;
+        let batch = Batch { samples: 1, lead_steps: 1 };
+        let in_int8 = matches!(arithmetic, Arithmetic::Int8(_));
+        let network =
+            Network::plan_in(&mut arena, architecture, geometry, batch, Purpose::Forecast, arithmetic)?;
         device.allocate(&arena)?;
         trained.load(&network, &mut *device)?;
-        Ok(Self { device, network, trained })
+        Ok(Self { device, network, trained, in_int8 })
     }
 
     /// What a network takes on a device that computes in single precision [bytes].
@@ -46,7 +64,8 @@ impl Native {
 
 impl Provider for Native {
     fn describe(&self) -> String {
-        self.device.describe()
+        let device = self.device.describe();
+        if self.in_int8 { format!("{device}, convolutions in int8") } else { device }
     }
 
     fn start(&mut self, analyses: &[State]) -> Result<()> {
@@ -83,9 +102,17 @@ impl Provider for Native {
         self.trained.normalizer.unnormalize(&self.fields()?, valid)
     }
 
-    fn keep(&mut self, _valid: ValidTime) -> Result<Kept> {
-        let memories = self.network.memories(&*self.device);
-        Ok(Kept { fields: self.fields()?, memories })
+    fn keep(&mut self, _valid: ValidTime) -> Result<()> {
+        self.device.start_copy(&self.network.carried());
+        Ok(())
+    }
+
+    fn kept(&mut self, wait: bool) -> Result<Option<Kept>> {
+        let copied = self.device.copied(wait)?;
+        Ok(copied.map(|copied| {
+            let (fields, memories) = self.network.memories(copied);
+            Kept { fields, memories }
+        }))
     }
 
     fn resume(&mut self, kept: &Kept, _valid: ValidTime) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::grid::Orientation;
 use crate::stepper::{Stepper, StepperInfo};
 use crate::time::ValidTime;
 
-/// Steps between two copies of the recurrent state, where another provider could go on from them.
+/// Steps between two copies of the recurrent state, where another provider could go on from them and nothing else is asked for.
 pub const KEEP_EVERY: usize = 4;
 
 /// Forecasts with the averaged weights of a checkpoint, from one initial time at a time. A provider that breaks is given
@@ -26,6 +26,8 @@ pub struct NetworkStepper {
     rest: VecDeque<Candidate>,
     /// Those that did not open, and why.
     refusals: Vec<String>,
+    /// Steps between two copies of the recurrent state.
+    keep_every: usize,
     /// Counts forecasts, so that one which is no longer on the device is noticed.
     started: u64,
 }
@@ -40,8 +42,10 @@ pub struct Forecast {
     done: Option<usize>,
     analyses: Vec<State>,
     state: State,
-    /// The last copy, and after how many steps it was taken.
+    /// The last copy that is on the host, and after how many steps it was taken.
     kept: Option<(usize, Kept)>,
+    /// After how many steps the copy under way was taken.
+    keeping: Option<usize>,
     remarks: Vec<String>,
 }
 
@@ -52,17 +56,31 @@ impl NetworkStepper {
     }
 
     pub fn of(trained: Arc<Trained>, device: Box<dyn Device<f32>>) -> Result<Self> {
-        let native: Box<dyn Provider> = Box::new(Native::new(trained.clone(), device)?);
-        let rest = VecDeque::new();
-        Ok(Self { trained, current: Some(native), rest, refusals: Vec::new(), started: 0 })
+        let native = Native::new(trained.clone(), device)?;
+        Ok(Self::alone(trained, native))
+    }
+
+    /// Computed by this provider of the network, and by no other.
+    pub fn alone(trained: Arc<Trained>, provider: impl Provider + 'static) -> Self {
+        let current: Option<Box<dyn Provider>> = Some(Box::new(provider));
+        Self { current, ..Self::without_provider(trained, VecDeque::new()) }
     }
 
     /// The first of the candidates that opens computes; the others stand by.
     pub fn with_providers(trained: Arc<Trained>, candidates: Vec<Candidate>) -> Result<Self> {
-        let mut stepper =
-            Self { trained, current: None, rest: candidates.into(), refusals: Vec::new(), started: 0 };
+        let mut stepper = Self::without_provider(trained, candidates.into());
         stepper.open_next()?;
         Ok(stepper)
+    }
+
+    fn without_provider(trained: Arc<Trained>, rest: VecDeque<Candidate>) -> Self {
+        Self { trained, current: None, rest, refusals: Vec::new(), keep_every: KEEP_EVERY, started: 0 }
+    }
+
+    /// Has the recurrent state copied to the host after so many steps, at least 1: what the next provider would have to compute
+    /// again is about as much.
+    pub fn keeping_every(self, steps: usize) -> Self {
+        Self { keep_every: steps.max(1), ..self }
     }
 
     /// How the training data lay in their files.
@@ -121,7 +139,9 @@ impl NetworkStepper {
             return Err(failure);
         }
         let old = self.device();
-        forecast.done = None;
+        // What arrived before the failure is whole; what did not is lost with its device.
+        let _ = self.collect(forecast);
+        (forecast.done, forecast.keeping) = (None, None);
         self.open_next().map_err(|error| error.context(format!("{old} failed ({})", chain(&failure))))?;
         let lead = self.trained.info.step.times(forecast.steps + 1);
         forecast.remarks.push(format!(
@@ -167,6 +187,7 @@ impl NetworkStepper {
             analyses: vec![state.clone()],
             state,
             kept: Some((0, kept)),
+            keeping: None,
             remarks: Vec::new(),
         };
         while let Err(failure) = self.reach(&mut forecast, 0) {
@@ -180,13 +201,24 @@ impl NetworkStepper {
         self.current(forecast)?;
         let valid = forecast.state.valid;
         loop {
-            let steps = forecast.steps;
-            let kept = self.reach(forecast, steps).and_then(|_| self.provider()?.keep(valid));
-            match kept {
+            match self.keep_now(forecast, valid) {
                 Ok(kept) => return Ok(kept),
                 Err(failure) => self.take_over(forecast, failure)?,
             }
         }
+    }
+
+    /// Waits for a copy of the state after the last step.
+    fn keep_now(&mut self, forecast: &mut Forecast, valid: ValidTime) -> Result<Kept> {
+        let steps = forecast.steps;
+        self.reach(forecast, steps)?;
+        let under_way = forecast.keeping.take().is_some();
+        let provider = self.provider()?;
+        if under_way {
+            provider.kept(true)?;
+        }
+        provider.keep(valid)?;
+        provider.kept(true)?.ok_or_else(|| Error::run("no copy of the state has come"))
     }
 
     /// What was kept, as if `analysis` had been found to be true at its time.
@@ -197,13 +229,30 @@ impl NetworkStepper {
         Ok(Kept { fields, ..kept })
     }
 
-    /// A copy of the recurrent state, where anybody could need it.
+    /// Has the recurrent state copied, where anybody could need it and no copy is under way. Nothing waits for it.
     fn keep(&mut self, forecast: &mut Forecast) -> Result<()> {
-        if self.rest.is_empty() || !forecast.steps.is_multiple_of(KEEP_EVERY) {
+        if self.rest.is_empty() {
             return Ok(());
         }
-        let valid = forecast.state.valid;
-        forecast.kept = Some((forecast.steps, self.provider()?.keep(valid)?));
+        self.collect(forecast)?;
+        let last = forecast.kept.as_ref().map_or(0, |&(after, _)| after);
+        if forecast.keeping.is_none() && forecast.steps >= last + self.keep_every {
+            let valid = forecast.state.valid;
+            self.provider()?.keep(valid)?;
+            forecast.keeping = Some(forecast.steps);
+            self.collect(forecast)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the copy under way if it has arrived.
+    fn collect(&mut self, forecast: &mut Forecast) -> Result<()> {
+        if let Some(after) = forecast.keeping
+            && let Some(kept) = self.provider()?.kept(false)?
+        {
+            forecast.kept = Some((after, kept));
+            forecast.keeping = None;
+        }
         Ok(())
     }
 
@@ -240,6 +289,7 @@ impl Stepper for NetworkStepper {
             analyses: analyses.to_vec(),
             state: analysis.clone(),
             kept: None,
+            keeping: None,
             remarks: Vec::new(),
         };
         while let Err(failure) = self.provider().and_then(|provider| provider.start(analyses)) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::export::Trained;
 use crate::field::State;
 use crate::model::Memory;
@@ -22,8 +22,18 @@ pub trait Provider: Send {
     /// The fields after the last step, which belong to `valid`, in physical units.
     fn state(&mut self, valid: ValidTime) -> Result<State>;
 
-    /// All that the next steps depend on, on the host.
-    fn keep(&mut self, valid: ValidTime) -> Result<Kept>;
+    /// Starts to copy all that the steps after `valid`, where it stands, depend on to the host, beside these steps. One copy is
+    /// under way at a time.
+    fn keep(&mut self, valid: ValidTime) -> Result<()>;
+
+    /// The copy that was started, told once; `None` where nobody waits and it has not arrived.
+    fn kept(&mut self, wait: bool) -> Result<Option<Kept>>;
+
+    /// A copy that is waited for.
+    fn standing(&mut self, valid: ValidTime) -> Result<Kept> {
+        self.keep(valid)?;
+        self.kept(true)?.ok_or_else(|| Error::run("the state of the network has not come to the host"))
+    }
 
     /// Goes on from what another provider kept at `valid`.
     fn resume(&mut self, kept: &Kept, valid: ValidTime) -> Result<()>;

@@ -9,7 +9,7 @@ use crate::export::onnx::{self, Extent, Form, names};
 use crate::export::tensorrt::Engine;
 use crate::export::{Precision, Trained};
 use crate::field::State;
-use crate::model::Memory;
+use crate::model::{Memory, Ranges};
 use crate::time::ValidTime;
 
 pub struct TensorRt {
@@ -17,14 +17,22 @@ pub struct TensorRt {
     trained: Arc<Trained>,
     /// `["h_0", "c_0", ..]`
     memories: Vec<String>,
+    /// Which time the copy under way belongs to.
+    keeping: Option<ValidTime>,
 }
 
 impl TensorRt {
-    /// Opens an engine that was built from this network in this precision.
-    pub fn open(trained: Arc<Trained>, engine: &Path, precision: Precision, ordinal: usize) -> Result<Self> {
-        let graph = onnx::encode(&trained, precision, Extent::Step, Form::Native, None)?;
+    /// Opens an engine that was built from this network in this precision; `ranges` are those of its activations in 8 bits.
+    pub fn open(
+        trained: Arc<Trained>,
+        engine: &Path,
+        precision: Precision,
+        ranges: Option<&Ranges>,
+        ordinal: usize,
+    ) -> Result<Self> {
+        let graph = onnx::encode(&trained, precision, Extent::Step, Form::Native, ranges)?;
         let memories = names::memories(trained.architecture.hidden.len());
-        Ok(Self { engine: Engine::open(engine, &graph, ordinal)?, trained, memories })
+        Ok(Self { engine: Engine::open(engine, &graph, ordinal)?, trained, memories, keeping: None })
     }
 
     fn feed(&mut self, from: ValidTime) -> Result<()> {
@@ -71,20 +79,25 @@ impl Provider for TensorRt {
         self.trained.published(self.engine.get(names::X)?, valid)
     }
 
-    fn keep(&mut self, valid: ValidTime) -> Result<Kept> {
-        let state = self.state(valid)?;
+    fn keep(&mut self, valid: ValidTime) -> Result<()> {
+        let names = std::iter::once(names::X).chain(self.memories.iter().map(String::as_str));
+        self.engine.start_copy(names)?;
+        self.keeping = Some(valid);
+        Ok(())
+    }
+
+    fn kept(&mut self, wait: bool) -> Result<Option<Kept>> {
+        let Some(valid) = self.keeping else { return Ok(None) };
+        let Some(copied) = self.engine.copied(wait)? else { return Ok(None) };
+        self.keeping = None;
+        let mut copied = copied.into_iter();
+        let state = self.trained.published(copied.next().unwrap_or_default(), valid)?;
         let mut fields = vec![0.0; state.values.len()];
         self.trained.normalizer.normalize(&state, &mut fields)?;
-        let memories = self
-            .memories
-            .chunks(2)
-            .zip(&self.trained.architecture.hidden)
-            .map(|(pair, &hidden)| {
-                let read = |name: &String| Ok(transposed(&self.engine.get(name)?, hidden));
-                Ok(Memory { h: read(&pair[0])?, c: read(&pair[1])? })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Kept { fields, memories })
+        let mut next = |hidden: usize| transposed(&copied.next().unwrap_or_default(), hidden);
+        let hidden = &self.trained.architecture.hidden;
+        let memories = hidden.iter().map(|&hidden| Memory { h: next(hidden), c: next(hidden) }).collect();
+        Ok(Some(Kept { fields, memories }))
     }
 
     fn resume(&mut self, kept: &Kept, valid: ValidTime) -> Result<()> {

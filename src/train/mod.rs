@@ -28,6 +28,8 @@ mod progress;
 mod ranks;
 mod record;
 mod rehearsal;
+#[cfg(test)]
+mod rounding_tests;
 mod room;
 mod schedule;
 mod start;

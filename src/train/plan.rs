@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::model::{Arithmetic, Ranges};
 
 /// Everything that decides how the weights come out, besides network and data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct TrainPlan {
     pub non_finite: NonFinite,
     #[serde(default)]
     pub augment: Augment,
+    /// Rounds what convolutions read to 8 bits, with activations cut off here, so that the weights suit that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantise: Option<Ranges>,
 }
 
 /// What is changed in each batch at random, as seed, epoch and number of the batch have it.
@@ -135,6 +139,11 @@ const MOST: usize = 1_000_000;
 impl TrainPlan {
     pub fn epochs(&self) -> usize {
         self.curriculum.iter().map(|stage| stage.epochs).sum()
+    }
+
+    /// What convolutions compute with.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.quantise.clone().map_or(Arithmetic::Plain, Arithmetic::rounded)
     }
 
     /// The longest rollout that is trained [steps].

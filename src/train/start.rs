@@ -44,6 +44,8 @@ pub struct Training<'a> {
     pub parallel: ParallelPlan,
     /// Whether gradients would vanish in the precision of the device's activations.
     pub scales_loss: bool,
+    /// A checkpoint's arrays, whose averaged weights are the first ones; random ones where there are none.
+    pub initial: Option<&'a Tensors>,
     /// Whether to continue at the run's last checkpoint; a run without one starts at the beginning.
     pub resume: bool,
 }
@@ -84,6 +86,8 @@ pub fn train(
     if let Some((_, tensors)) = resumed {
         let remark = workspace.read_tensors(device, &mut ranks, &tensors)?;
         remark.iter().filter(|_| ranks.is_first()).for_each(|remark| watcher.remark(remark));
+    } else if let Some(tensors) = training.initial {
+        workspace.begin_with(device, tensors)?;
     }
     let outlook = Outlook {
         parameters: workspace.parameters(),

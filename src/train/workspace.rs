@@ -2,8 +2,9 @@
 //! optimiser's moments and the loss.
 
 use crate::device::{AdamW, ArenaPlan, Device, Loss, Real, Sequence, Slot};
-use crate::error::Result;
-use crate::model::{Architecture, Geometry, Holding, Network, Parameter, Purpose, Slots};
+use crate::error::{Error, Result};
+use crate::io::checkpoint::{Tensor, Tensors};
+use crate::model::{Architecture, Batch, Geometry, Holding, Network, Parameter, Purpose, Slots};
 use crate::train::feed::Fields;
 use crate::train::moments::Moments;
 use crate::train::plan::TrainPlan;
@@ -50,11 +51,14 @@ impl<T: Real> Workspace<T> {
         let leads = plan.longest_rollout();
         let purpose = if plan.recompute { Purpose::Recompute } else { Purpose::Train };
         let units = sharding.units;
+        let plan_network = |arena: &mut ArenaPlan, lead_steps, purpose, holding| {
+            let batch = Batch { samples: batch, lead_steps };
+            Network::plan_holding(arena, architecture, geometry, batch, purpose, plan.arithmetic(), holding)
+        };
         let holding = Holding { units, keeping: sharding.keeping(), beside: None };
-        let network = Network::plan_holding(arena, architecture, geometry, batch, leads, purpose, holding)?;
+        let network = plan_network(arena, leads, purpose, holding)?;
         let holding = Holding { units, keeping: sharding.keeping_of_average(), beside: Some(&network) };
-        let forecast = Purpose::Forecast;
-        let averaged = Network::plan_holding(arena, architecture, geometry, batch, 1, forecast, holding)?;
+        let averaged = plan_network(arena, 1, Purpose::Forecast, holding)?;
         let cut = Cut::new(network.blocks(), sharding.shard());
         let shared = sharding.shared;
         let mut kept = |is_shared: bool, whole: Slot| {
@@ -314,6 +318,27 @@ impl<T: Real> Workspace<T> {
     }
 }
 
+impl Workspace<f32> {
+    /// Starts from the weights that another network forecasts with.
+    pub fn begin_with(&self, device: &mut dyn Device<f32>, tensors: &Tensors) -> Result<()> {
+        for parameter in self.network.parameters() {
+            let name = format!("weights.{}", parameter.name);
+            let values = tensors
+                .get(&name)
+                .filter(|tensor| tensor.shape == parameter.shape)
+                .and_then(Tensor::as_f32)
+                .ok_or_else(|| {
+                    Error::input(format!("the checkpoint has no {name} of shape {:?}", parameter.shape))
+                        .hint("it belongs to another network; start another run")
+                })?;
+            let values = parameter.to_device(values);
+            self.put(device, self.weights, parameter, &values);
+            self.put(device, self.average, parameter, &values);
+        }
+        Ok(())
+    }
+}
+
 fn real<T: Real>(values: &[f32]) -> Vec<T> {
     values.iter().map(|value| T::of(f64::from(*value))).collect()
 }
@@ -356,6 +381,7 @@ mod tests {
             saving: SavingPlan { every: None, keep: 1 },
             non_finite: NonFinite::Stop,
             augment: Default::default(),
+            quantise: None,
         }
     }
 

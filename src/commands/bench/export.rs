@@ -7,11 +7,12 @@ use serde::Serialize;
 
 use super::{Machine, Measure, numbers, print};
 use crate::commands::devices::PreciseDeviceArgs;
+use crate::commands::run_folder;
 use crate::device::{ArenaPlan, Device};
 use crate::error::Result;
 use crate::export::onnx::{self, Extent, Form, names};
-use crate::export::{Fed, OnnxRuntime, Precision, Trained};
-use crate::model::{Network, Purpose};
+use crate::export::{Fed, Int8, OnnxRuntime, Precision, Trained};
+use crate::model::{Arithmetic, Batch, Network, Purpose};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -48,36 +49,48 @@ pub fn run(args: &Args) -> Result<()> {
     if let Err(error) = &runtime {
         eprintln!("note: wxsim alone: {error}; {}", error.advice().unwrap_or_default());
     }
-    let (mut device, machine) = args.measure.open::<f32>(args.device)?;
-    let graph = onnx::encode(&trained, Precision::Fp32, Extent::Step, Form::Native, None)?;
+    let (device, in_int8) = args.device.for_network();
+    let (mut device, machine) = args.measure.open::<f32>(device)?;
+    let int8 = match in_int8 {
+        true => Some(Int8::read(&run_folder::int8_file(&run_folder::folder(&args.model)?), &trained)?),
+        false => None,
+    };
+    let precision = if in_int8 { Precision::Int8 } else { Precision::Fp32 };
+    let ranges = int8.as_ref().map(|int8| &int8.ranges);
+    let graph = onnx::encode(&trained, precision, Extent::Step, Form::Native, ranges)?;
     for &batch in &args.batch {
-        let times = args.sorted(own(&trained, &mut *device, batch)?)?;
+        let arithmetic = match &int8 {
+            Some(int8) => Arithmetic::Int8(int8.weights(&trained.architecture)?),
+            None => Arithmetic::Plain,
+        };
+        let times = sorted(&args.measure, own(&trained, &mut *device, batch, arithmetic)?)?;
         args.tell("wxsim", batch, &times, &machine)?;
         // Beside a GPU, the processor of ONNX Runtime is no comparison.
         if let (Ok(runtime), false) = (&runtime, machine.gpu) {
-            let times = args.sorted(foreign(&trained, runtime, &graph, machine.threads, batch)?)?;
+            let work = foreign(&trained, runtime, &graph, machine.threads, batch)?;
+            let times = sorted(&args.measure, work)?;
             args.tell("onnxruntime", batch, &times, &machine)?;
         }
     }
     Ok(())
 }
 
-impl Args {
-    /// Times of `work` [ms], ascending; the first two do not count.
-    fn sorted(&self, mut work: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
-        for _ in 0..2 {
-            work()?;
-        }
-        let mut times = Vec::with_capacity(self.measure.repeats);
-        for _ in 0..self.measure.repeats {
-            let start = Instant::now();
-            work()?;
-            times.push(start.elapsed().as_secs_f64() * 1e3);
-        }
-        times.sort_by(f64::total_cmp);
-        Ok(times)
+/// Times of `work` [ms], ascending; the first two do not count.
+pub(super) fn sorted(measure: &Measure, mut work: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+    for _ in 0..2 {
+        work()?;
     }
+    let mut times = Vec::with_capacity(measure.repeats);
+    for _ in 0..measure.repeats {
+        let start = Instant::now();
+        work()?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times)
+}
 
+impl Args {
     fn tell(&self, provider: &str, batch: usize, times: &[f64], machine: &Machine) -> Result<()> {
         // The least that so large a share does not exceed.
         let share =
@@ -93,19 +106,20 @@ impl Args {
     }
 }
 
-fn own<'a>(
+pub(super) fn own<'a>(
     trained: &Trained,
     device: &'a mut dyn Device<f32>,
     batch: usize,
-) -> Result<impl FnMut() -> Result<()> + 'a> {
+    arithmetic: Arithmetic,
+) -> Result<impl FnMut() -> Result<()> + use<'a>> {
     let mut arena = ArenaPlan::default();
-    let network = Network::<f32>::plan(
+    let network = Network::<f32>::plan_in(
         &mut arena,
         &trained.architecture,
         &trained.geometry,
-        batch,
-        1,
+        Batch { samples: batch, lead_steps: 1 },
         Purpose::Forecast,
+        arithmetic,
     )?;
     device.allocate(&arena)?;
     trained.load(&network, device)?;
@@ -120,13 +134,13 @@ fn own<'a>(
     })
 }
 
-fn foreign(
+pub(super) fn foreign(
     trained: &Trained,
     runtime: &OnnxRuntime,
     graph: &[u8],
     threads: usize,
     batch: usize,
-) -> Result<impl FnMut() -> Result<()>> {
+) -> Result<impl FnMut() -> Result<()> + use<>> {
     let mut loaded = runtime.load(graph, threads)?;
     let (rows, columns, channels) = trained.info.layout.shape();
     let (inner_rows, inner_columns) = trained.geometry.inner(trained.architecture.patch);

@@ -85,6 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
         cache_bytes: 0,
         run: &RunDir::create(&folder.path().join("run"))?,
         parallel: config.parallel.plan()?,
+        initial: None,
         resume: false,
         scales_loss: false,
     };

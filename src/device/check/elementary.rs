@@ -9,6 +9,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!(upload),
         case!(zero),
         case!(copy),
+        case!(start_copy),
         case!(scale),
         case!(lerp),
         case!(relax),
@@ -42,6 +43,22 @@ fn copy<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
     let [x, y] = bench.slots([N, N])?;
     bench.device.copy(x.part(5, 777), y.part(1, 777));
     bench.compare(y, 0.5);
+    Ok(())
+}
+
+fn start_copy<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    let ([x], [act]) = bench.mixed([N], [N])?;
+    for _ in 0..2 {
+        bench.device.start_copy(&[x.part(3, 1001), act.part(5, 777)]);
+        // What comes after is not copied.
+        bench.device.scale(x, 0.5);
+        bench.device.zero(act.part(0, 100));
+        let copied = bench.device.copied(true)?.unwrap_or_default();
+        bench.device.upload(x.part(1, 1001), &copied[..1001]);
+        bench.device.upload(act.part(64, 777), &copied[1001..]);
+    }
+    bench.compare(x, 1.0);
+    bench.compare(act, 0.5);
     Ok(())
 }
 

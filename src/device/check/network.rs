@@ -1,8 +1,8 @@
 //! What a network is made of.
 
 use super::super::{
-    Above, AdamW, Boundary, Cell, CellGradients, Channel, Convolution, Edge, Edges, HaloMap, LayerNorm, Loss,
-    Placement, Readout, Real, Slot, Write,
+    Above, AdamW, Boundary, Cell, CellGradients, Channel, Convolution, Counting, Edge, Edges, HaloMap,
+    Int8Kernel, LayerNorm, Loss, Placement, Readout, Real, Slot, Write,
 };
 use super::{Bench, Case, case};
 use crate::error::Result;
@@ -10,6 +10,10 @@ use crate::error::Result;
 pub(super) fn cases() -> Vec<Case> {
     vec![
         case!(convolve),
+        case!(convolve_int8),
+        case!(round),
+        case!(round_adjoint),
+        case!(round_columns),
         case!(convolve_input_gradient),
         case!(convolve_weight_gradient),
         case!(place),
@@ -74,6 +78,56 @@ fn convolve<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
         bench.device.convolve(s, x, w, y, Write::Overwrite);
         bench.compare(y, roundings(terms));
     })
+}
+
+/// Beyond every noise's end, and exact: the noise is counted in the same numbers everywhere.
+const STEP: f32 = 1.0 / 128.0;
+
+fn convolve_int8<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    for [images, rows, columns, inputs, outputs, kernel] in SHAPES {
+        let s = Convolution { images, rows, columns, inputs, outputs, kernel };
+        let numbers = (0..s.w_len()).map(|n| (n * 71 % 255) as u8 as i8).map(|q| q.max(-127)).collect();
+        let steps = (0..outputs).map(|k| 0.01 + 0.001 * (k % 7) as f32).collect();
+        let weights = Int8Kernel::new(kernel, inputs, outputs, numbers, steps)?;
+        let (_, [x, y]) = bench.mixed([], [s.x_len(), s.y_len()])?;
+        bench.device.convolve_int8(&s, x, &weights, STEP, y, Write::Add);
+        // The product, and the sum.
+        bench.compare(y, 2.0);
+        bench.device.convolve_int8(&s, x, &weights, STEP, y, Write::Overwrite);
+        bench.compare(y, 2.0);
+        let ([y], [x]) = bench.mixed([s.y_len()], [s.x_len()])?;
+        bench.device.convolve_int8(&s, x, &weights, STEP, y, Write::Add);
+        bench.compare(y, 2.0);
+    }
+    Ok(())
+}
+
+/// 7 bits, which every kind of activation holds, cut off within the noise.
+const COUNTING: Counting = Counting { step: 1.0 / 128.0, most: 63.0 };
+
+fn round<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    let (_, [x]) = bench.mixed([], [5003])?;
+    bench.device.round(COUNTING, x);
+    bench.compare(x, 0.5);
+    Ok(())
+}
+
+fn round_adjoint<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    let (_, [x, dx]) = bench.mixed([], [5003, 5003])?;
+    bench.device.round(COUNTING, x);
+    bench.device.round_adjoint(COUNTING, x, dx);
+    bench.compare(dx, 0.5);
+    Ok(())
+}
+
+fn round_columns<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    for [terms, outputs] in [[1, 1], [75, 40], [301, 7]] {
+        let [w, rounded] = bench.slots([terms * outputs; 2])?;
+        bench.device.round_columns(outputs, 127.0, w, rounded);
+        // The step, the product, and the last place of the largest.
+        bench.compare(rounded, 3.0);
+    }
+    Ok(())
 }
 
 fn convolve_input_gradient<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {

@@ -14,6 +14,7 @@ mod flow_rows;
 mod halo;
 mod incoming;
 mod instructions;
+mod int8;
 mod jacobian;
 mod layer_norm;
 mod leapfrog;
@@ -37,12 +38,12 @@ mod winograd;
 pub use instructions::Instructions;
 
 use super::{
-    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
-    Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
-    company,
+    Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Counting, Daylight,
+    Decode, Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation, Jacobian,
+    LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum,
+    Triple, Write, company,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use prepared::Prepared;
 use storage::{Arena, Workspace};
 use threads::Threads;
@@ -55,11 +56,14 @@ pub struct Cpu<T: Real> {
     threads: Threads,
     instructions: Instructions,
     prepared: Prepared,
+    int8: int8::Int8,
     workspace: Workspace<f32>,
     /// Work rows of stencils.
     rows: Workspace<T>,
     waves: KnownWaves<T>,
     company: Option<Box<dyn Company<T>>>,
+    /// What was copied and not asked for yet.
+    copied: Option<Vec<T>>,
 }
 
 impl<T: Real> Cpu<T> {
@@ -77,10 +81,12 @@ impl<T: Real> Cpu<T> {
             threads,
             instructions,
             prepared: Prepared::default(),
+            int8: int8::Int8::default(),
             workspace: Workspace::default(),
             rows: Workspace::default(),
             waves: KnownWaves::default(),
             company: None,
+            copied: None,
         })
     }
 
@@ -105,6 +111,7 @@ impl<T: Real> Device<T> for Cpu<T> {
 
     fn allocate(&mut self, plan: &ArenaPlan) -> Result<()> {
         self.prepared.clear();
+        self.int8.clear();
         self.arena = Arena::default();
         self.arena = Arena::of(plan.parts())?;
         Ok(())
@@ -130,6 +137,17 @@ impl<T: Real> Device<T> for Cpu<T> {
 
     fn download(&self, from: Slot, values: &mut [T]) {
         values.copy_from_slice(self.arena.read(from));
+    }
+
+    fn start_copy(&mut self, slots: &[Slot]) {
+        self.copied = Some(slots.iter().flat_map(|&slot| self.arena.read(slot)).copied().collect());
+    }
+
+    fn copied(&mut self, wait: bool) -> Result<Option<Vec<T>>> {
+        match self.copied.take() {
+            None if wait => Err(Error::run("no copy to the host is under way")),
+            copied => Ok(copied),
+        }
     }
 
     fn stage(&mut self, to: Slot, values: &[T]) {
@@ -179,6 +197,32 @@ impl<T: Real> Device<T> for Cpu<T> {
 
     fn convolve_weight_gradient(&mut self, shape: &Convolution, x: Slot, dy: Slot, dw: Slot) {
         convolution::weight_gradient(self, shape, x, dy, dw);
+    }
+
+    fn convolve_int8(
+        &mut self,
+        shape: &Convolution,
+        x: Slot,
+        kernel: &Int8Kernel,
+        step: f32,
+        y: Slot,
+        write: Write,
+    ) {
+        int8::convolve(self, shape, x, kernel, step, y, write);
+    }
+
+    fn round(&mut self, counting: Counting, x: Slot) {
+        int8::round(&self.threads, counting, self.arena.write(x));
+    }
+
+    fn round_adjoint(&mut self, counting: Counting, x: Slot, dx: Slot) {
+        let ([x], [dx]) = self.arena.views([x], [dx]);
+        int8::round_adjoint(&self.threads, counting, x, dx);
+    }
+
+    fn round_columns(&mut self, outputs: usize, most: f32, w: Slot, rounded: Slot) {
+        let ([w], [rounded]) = self.arena.views([w], [rounded]);
+        int8::round_columns(&self.threads, outputs, most, w, rounded);
     }
 
     fn place(&mut self, placement: &Placement) {

@@ -61,6 +61,16 @@ fn narrow<T: Real>(numbers: Numbers, value: T) -> u16 {
     }
 }
 
+/// A number of a slot from its bytes, little-endian like every host of a GPU.
+pub(super) fn number<T: Real>(cuda: &Cuda<T>, slot: Slot, bytes: &[u8]) -> T {
+    match *bytes {
+        [a, b] if slot.is_activation() => T::of(wide(cuda.numbers, u16::from_le_bytes([a, b]))),
+        [a, b, c, d] => T::of(f32::from_le_bytes([a, b, c, d]).into()),
+        [a, b, c, d, e, f, g, h] => T::of(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
+        _ => T::of(f64::NAN),
+    }
+}
+
 fn wide(numbers: Numbers, bits: u16) -> f64 {
     match numbers {
         Numbers::Fp16 => half::f16::from_bits(bits).to_f64(),

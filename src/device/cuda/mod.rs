@@ -8,6 +8,7 @@ mod beside;
 mod cell;
 mod compile;
 mod convolution;
+mod copies;
 mod cudnn;
 mod driver;
 mod elementary;
@@ -18,6 +19,7 @@ mod graphs;
 mod halo;
 mod head;
 mod incoming;
+mod int8;
 mod launch;
 mod lanes;
 mod layer_norm;
@@ -40,6 +42,7 @@ mod sums;
 mod survey;
 mod training;
 mod transport;
+mod waiting;
 mod waves;
 
 pub use compile::{Numbers, compile, folder as cache_folder};
@@ -56,13 +59,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::{
-    Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Company, Convolution, Daylight, Decode,
-    Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Interpolation, Jacobian, LayerNorm, Leapfrog,
-    Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum, Triple, Write,
-    company,
+    Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Company, Convolution, Counting,
+    Daylight, Decode, Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation,
+    Jacobian, LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence,
+    Slot, Sum, Triple, Write, company,
 };
 use crate::error::{Error, Result};
 use beside::Side;
+use copies::Copies;
 use cudnn::{Cudnn, Storage};
 use driver::Gpu;
 use graphs::Graphs;
@@ -94,10 +98,12 @@ pub struct Cuda<T: Real> {
     modules: Modules,
     arena: Arena,
     side: RefCell<Side>,
+    copies: RefCell<Copies>,
     scratch: RefCell<Scratch>,
     halos: RefCell<halo::Tables>,
     waves: RefCell<waves::Tables>,
     prepared: RefCell<Prepared>,
+    int8: RefCell<int8::Kernels>,
     /// Where there is one that suits the numbers.
     cudnn: Option<(Cudnn, Storage)>,
     graphs: RefCell<Graphs>,
@@ -126,6 +132,7 @@ impl<T: Real> Cuda<T> {
         let cudnn = storage.and_then(|storage| Some((Cudnn::new(&gpu).ok()?, storage)));
         Ok(Self {
             side: RefCell::new(Side::new(&gpu)?),
+            copies: RefCell::new(Copies::new(&gpu)?),
             lanes: Lanes::new(&gpu)?,
             gpu,
             modules,
@@ -134,6 +141,7 @@ impl<T: Real> Cuda<T> {
             halos: RefCell::default(),
             waves: RefCell::default(),
             prepared: RefCell::default(),
+            int8: RefCell::default(),
             cudnn,
             graphs: RefCell::default(),
             ranges: Ranges::open(),
@@ -234,6 +242,7 @@ impl<T: Real> Device<T> for Cuda<T> {
         self.halos.borrow_mut().clear();
         self.waves.borrow_mut().clear();
         self.prepared = RefCell::default();
+        self.int8 = RefCell::default();
         self.scratch = RefCell::default();
         self.lanes.clear();
         self.arena = Arena::default();
@@ -311,6 +320,15 @@ impl<T: Real> Device<T> for Cuda<T> {
         }
     }
 
+    fn start_copy(&mut self, slots: &[Slot]) {
+        self.attempt(|cuda| copies::start(cuda, slots));
+    }
+
+    fn copied(&mut self, wait: bool) -> Result<Option<Vec<T>>> {
+        self.gpu.bind()?;
+        copies::result(self, wait).map_err(|error| error.context(self.describe()))
+    }
+
     fn stage(&mut self, to: Slot, values: &[T]) {
         self.attempt(|cuda| incoming::stage(cuda, to, values));
     }
@@ -364,6 +382,31 @@ impl<T: Real> Device<T> for Cuda<T> {
 
     fn convolve_weight_gradient(&mut self, shape: &Convolution, x: Slot, dy: Slot, dw: Slot) {
         self.attempt(|cuda| convolution::weight_gradient(cuda, shape, x, dy, dw));
+    }
+
+    fn convolve_int8(
+        &mut self,
+        shape: &Convolution,
+        x: Slot,
+        kernel: &Int8Kernel,
+        step: f32,
+        y: Slot,
+        write: Write,
+    ) {
+        self.attempt(|cuda| int8::convolve(cuda, shape, x, kernel, step, y, write));
+    }
+
+    fn round(&mut self, counting: Counting, x: Slot) {
+        self.attempt(|cuda| int8::round(cuda, counting, x));
+    }
+
+    fn round_adjoint(&mut self, counting: Counting, x: Slot, dx: Slot) {
+        self.attempt(|cuda| int8::round_adjoint(cuda, counting, x, dx));
+    }
+
+    fn round_columns(&mut self, outputs: usize, most: f32, w: Slot, rounded: Slot) {
+        self.touch(rounded);
+        self.attempt(|cuda| int8::round_columns(cuda, outputs, most, w, rounded));
     }
 
     fn place(&mut self, placement: &Placement) {

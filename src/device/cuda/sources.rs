@@ -21,6 +21,7 @@ pub const ALL: &[Source] = &[
     source!("elementary.cu"),
     source!("halo.cu"),
     source!("incoming.cu"),
+    source!("int8.cu"),
     source!("convolution.cu"),
     source!("fields.cu"),
     source!("cell.cu"),

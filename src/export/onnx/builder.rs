@@ -51,29 +51,27 @@ impl Builder {
 
     /// A node with one output.
     pub fn node(&mut self, operator: &str, inputs: &[&Wire], attributes: Vec<Attribute>) -> Wire {
-        self.node_of_many(operator, inputs, attributes, 1).remove(0)
+        let [wire] = self.node_of_many(operator, inputs, attributes);
+        wire
     }
 
-    fn node_of_many(
+    fn node_of_many<const OUTPUTS: usize>(
         &mut self,
         operator: &str,
         inputs: &[&Wire],
         attribute: Vec<Attribute>,
-        outputs: usize,
-    ) -> Vec<Wire> {
+    ) -> [Wire; OUTPUTS] {
         let name = format!("{}_{}", operator.to_lowercase(), self.nodes.len());
-        let outputs: Vec<String> = match outputs {
-            1 => vec![name.clone()],
-            many => (0..many).map(|number| format!("{name}_{number}")).collect(),
-        };
+        let of = |number| if OUTPUTS == 1 { name.clone() } else { format!("{name}_{number}") };
+        let outputs: [String; OUTPUTS] = std::array::from_fn(of);
         self.nodes.push(Node {
             input: inputs.iter().map(|wire| wire.0.clone()).collect(),
-            output: outputs.clone(),
+            output: outputs.to_vec(),
             name,
             op_type: operator.into(),
             attribute,
         });
-        outputs.into_iter().map(Wire).collect()
+        outputs.map(Wire)
     }
 
     /// Numbers in the bytes of their kind.
@@ -165,9 +163,9 @@ impl Builder {
     }
 
     /// Equal parts along an axis.
-    pub fn split(&mut self, x: &Wire, axis: i64, parts: usize) -> Vec<Wire> {
-        let attributes = vec![Attribute::int("axis", axis), Attribute::int("num_outputs", parts as i64)];
-        self.node_of_many("Split", &[x], attributes, parts)
+    pub fn split<const PARTS: usize>(&mut self, x: &Wire, axis: i64) -> [Wire; PARTS] {
+        let attributes = vec![Attribute::int("axis", axis), Attribute::int("num_outputs", PARTS as i64)];
+        self.node_of_many("Split", &[x], attributes)
     }
 
     /// `x[first..end]` along an axis.

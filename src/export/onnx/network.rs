@@ -270,8 +270,7 @@ impl Layer {
         if let Some(norm) = &self.norm {
             a = norm.apply(builder, &a, self.hidden, halo);
         }
-        let [mut i, mut f, g, mut o] = <[Wire; GATES]>::try_from(builder.split(&a, 1, GATES))
-            .expect("a split into as many parts as there are gates");
+        let [mut i, mut f, g, mut o] = builder.split::<GATES>(&a, 1);
         let look = |builder: &mut Builder, a: &Wire, weight: &Wire, c: &Wire| {
             let seen = builder.multiply(weight, c);
             builder.add(a, &seen)

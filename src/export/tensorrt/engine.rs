@@ -8,6 +8,7 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError};
 use trtx::{CudaEngine, ExecutionContext, Runtime};
 
+use super::copies::Copies;
 use super::library::{self, failed};
 use super::{Capability, EngineCard};
 use crate::device::cuda::{self, Library};
@@ -17,6 +18,7 @@ use crate::export::onnx::names;
 /// An engine of one step for one forecast, on one GPU.
 pub struct Engine {
     // In the order in which they have to go.
+    copies: Copies,
     replays: Replays,
     context: ExecutionContext<'static>,
     _engine: CudaEngine<'static>,
@@ -39,7 +41,7 @@ struct Buffer {
     places: Vec<CudaSlice<f32>>,
 }
 
-fn call<T>(what: &str, result: Result<T, DriverError>) -> Result<T> {
+pub(super) fn call<T>(what: &str, result: Result<T, DriverError>) -> Result<T> {
     result.map_err(|error| {
         Error::run(format!("{what} failed on the GPU of an engine")).caused_by(error.to_string())
     })
@@ -91,6 +93,7 @@ impl Engine {
         let name = call("cuDeviceGetName", gpu.name())?;
         let description = format!("{} on {name}", library.name);
         Ok(Self {
+            copies: Copies::new(&stream)?,
             replays,
             context,
             _engine: engine,
@@ -125,6 +128,23 @@ impl Engine {
         call("cuMemcpyDtoHAsync", self.stream.memcpy_dtoh(place, &mut values))?;
         call("cuStreamSynchronize", self.stream.synchronize())?;
         Ok(values)
+    }
+
+    /// Starts to copy inputs, as they will be in the next step, to the host beside the steps that follow: always the same ones
+    /// in the same order.
+    pub fn start_copy<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<()> {
+        let turn = self.turn;
+        let place = |name: &str| match self.buffers.get(name) {
+            Some(buffer) => Ok(&buffer.places[turn % buffer.places.len()]),
+            None => Err(Error::run(format!("the engine has no input {name}"))),
+        };
+        let places = names.map(place).collect::<Result<Vec<_>>>()?;
+        self.copies.start(&self.stream, &places)
+    }
+
+    /// What was copied, told once; `None` where nobody waits and it has not arrived.
+    pub fn copied(&mut self, wait: bool) -> Result<Option<Vec<Vec<f32>>>> {
+        self.copies.result(wait)
     }
 
     /// One step.

@@ -9,6 +9,8 @@ mod card;
 #[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
 mod build;
 #[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
+mod copies;
+#[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
 mod engine;
 #[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
 mod library;

@@ -16,11 +16,11 @@ pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2rem au
 
 /// The whole page; it asks to be loaded again every half minute.
 pub fn page(board: &Board) -> String {
-    let mut html = format!(
+    let mut html = String::from(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"30\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\"><title>wxsim serve</title><link rel=\"stylesheet\" href=\"style.css\"></head><body>\
-         <h1>wxsim serve</h1>"
+         <h1>wxsim serve</h1>",
     );
     let _ = write!(
         html,

@@ -49,6 +49,7 @@ fn plan() -> TrainPlan {
         saving: SavingPlan { every: None, keep: 1 },
         non_finite: NonFinite::Stop,
         augment: Default::default(),
+        quantise: None,
     }
 }
 

@@ -65,6 +65,7 @@ impl Case {
             saving: SavingPlan { every: None, keep: 1 },
             non_finite: NonFinite::Stop,
             augment: Default::default(),
+            quantise: None,
         }
     }
 }
