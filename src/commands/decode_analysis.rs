@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::commands::run_folder;
-use crate::error::{Context, Error, Result, chain};
+use crate::error::{Context, Error, Result};
 use crate::runner::Trained;
-use crate::serve::{Answer, Decoded, decode};
+use crate::serve::{Answer, Decoded, Refusal, decode};
 
 /// Decode the analyses in a file for another wxsim process: one line of JSON.
 #[derive(Debug, clap::Args)]
@@ -35,13 +35,7 @@ pub fn run(args: &Args) -> Result<()> {
         // A limit that cannot be set leaves the parent's clock, which is enough.
         let _ = resource.set(most.min(hard), hard);
     }
-    let answer = decode_file(args).map_or_else(
-        |error| {
-            let advice = error.advice().map(|advice| format!(" ({advice})")).unwrap_or_default();
-            Answer::Refused(format!("{}{advice}", chain(&error)))
-        },
-        Answer::Decoded,
-    );
+    let answer = decode_file(args).map_or_else(|error| Answer::Refused(Refusal::of(&error)), Answer::Decoded);
     let text = serde_json::to_vec(&answer)
         .map_err(|error| Error::run("the answer cannot be written").caused_by(error))?;
     std::io::stdout().lock().write_all(&text).context(|| "cannot answer".into())

@@ -8,7 +8,7 @@ use ndarray::Axis;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result, chain};
+use crate::error::{Error, Kind, Result, chain};
 use crate::field::State;
 use crate::grid::Orientation;
 use crate::io::Linear;
@@ -23,7 +23,22 @@ use super::stored::Arrays;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     Decoded(Vec<Decoded>),
-    Refused(String),
+    Refused(Refusal),
+}
+
+/// Why nothing came of a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub reason: String,
+    /// Whether that is no fault of the file, and may pass: a full disk, no memory.
+    pub may_pass: bool,
+}
+
+impl Refusal {
+    pub fn of(error: &Error) -> Self {
+        let advice = error.advice().map(|advice| format!(" ({advice})")).unwrap_or_default();
+        Self { reason: format!("{}{advice}", chain(error)), may_pass: error.kind() == Kind::Run }
+    }
 }
 
 /// What was found for a valid time.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::decode::{Answer, Decoded};
+use super::decode::{Answer, Decoded, Refusal};
 use super::inbox::Arrived;
-use crate::error::{Context, Error, Result, chain};
+use crate::error::{Context, Error, Result};
 
 /// A longer answer is damage [bytes].
 const LONGEST_ANSWER: u64 = 64 << 20;
@@ -38,7 +38,7 @@ pub struct Intake {
     pub arrived: Arrived,
     /// Where the decoded files are.
     pub folder: PathBuf,
-    pub found: Vec<(String, Result<Vec<Decoded>, String>)>,
+    pub found: Vec<(String, Result<Vec<Decoded>, Refusal>)>,
 }
 
 /// Decodes what comes from `files` until that ends.
@@ -54,7 +54,7 @@ pub fn run(
         let folder = folder.join(number.to_string());
         let decode = |reader: &Reader| {
             let found = decoder.decode(&arrived.path, reader, &folder.join(&reader.model), stop);
-            (reader.model.clone(), found.map_err(|error| chain(&error)))
+            (reader.model.clone(), found)
         };
         let found = readers.iter().map(decode).collect();
         if stop.load(Ordering::SeqCst) || done.send(Intake { arrived, folder, found }).is_err() {
@@ -64,7 +64,24 @@ pub fn run(
 }
 
 impl Decoder {
-    fn decode(&self, path: &Path, reader: &Reader, folder: &Path, stop: &AtomicBool) -> Result<Vec<Decoded>> {
+    fn decode(
+        &self,
+        path: &Path,
+        reader: &Reader,
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Decoded>, Refusal> {
+        self.answer(path, reader, folder, stop).map_err(|error| Refusal::of(&error))?
+    }
+
+    /// What the process says; an error where it says nothing.
+    fn answer(
+        &self,
+        path: &Path,
+        reader: &Reader,
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Result<Vec<Decoded>, Refusal>> {
         std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
         let mut command = Command::new(&self.program);
         command
@@ -103,8 +120,8 @@ impl Decoder {
         let mut texts = outputs.into_iter().map(|thread| thread.join().unwrap_or_default());
         let (answer, complaint) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
         match serde_json::from_slice(&answer) {
-            Ok(Answer::Decoded(decoded)) if status.success() => Ok(decoded),
-            Ok(Answer::Refused(reason)) => Err(Error::input(reason)),
+            Ok(Answer::Decoded(decoded)) if status.success() => Ok(Ok(decoded)),
+            Ok(Answer::Refused(refusal)) => Ok(Err(refusal)),
             _ => {
                 let complaint = String::from_utf8_lossy(&complaint).into_owned();
                 let last = complaint.lines().rev().find(|line| !line.trim().is_empty());

@@ -28,7 +28,7 @@ mod stored;
 mod watch;
 
 pub use cycle::Served;
-pub use decode::{Answer, Decoded, decode};
+pub use decode::{Answer, Decoded, Refusal, decode};
 pub use events::{Event, Level, Listener, Standing};
 pub use intake::Decoder;
 pub use ledger::{Cycle, CycleState, Ledger, SeenFile};

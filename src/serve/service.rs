@@ -6,7 +6,7 @@ mod making;
 mod planning;
 mod settling;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,6 +73,12 @@ pub struct Service {
     listeners: Vec<Box<dyn Listener>>,
     /// Files that are being decoded.
     decoding: HashSet<PathBuf>,
+    /// Files that could not be decoded for a reason that may pass, and when they are tried again.
+    postponed: HashMap<PathBuf, Instant>,
+    /// How often that was, while there was room on the disk.
+    tries: HashMap<PathBuf, u32>,
+    /// Cycles of which the ledger could not be told what became of them.
+    stranded: Vec<(String, InitTime)>,
     workers: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     /// What cannot be done at the moment.
@@ -124,6 +130,9 @@ impl Service {
             open,
             listeners: Vec::new(),
             decoding: HashSet::new(),
+            postponed: HashMap::new(),
+            tries: HashMap::new(),
+            stranded: Vec::new(),
             workers: Vec::new(),
             stop,
             trouble: None,
@@ -229,11 +238,17 @@ impl Service {
         checks: &Sender<Check>,
         sender: &Sender<Message>,
     ) -> Result<bool> {
+        while let Some((model, init)) = self.stranded.last().cloned() {
+            self.recover_cycle(&model, init)?;
+            self.stranded.pop();
+        }
+        let now = Instant::now();
+        self.postponed.retain(|_, again| *again > now);
         let arrived = {
-            let (ledger, decoding) = (&self.ledger, &self.decoding);
+            let (ledger, decoding, postponed) = (&self.ledger, &self.decoding, &self.postponed);
             self.inbox.look(|path, size, modified| {
                 let seen = ledger.has_seen(&path.to_string_lossy(), size, modified)?;
-                Ok(!seen && !decoding.contains(path))
+                Ok(!seen && !decoding.contains(path) && !postponed.contains_key(path))
             })?
         };
         for arrived in arrived {
@@ -247,6 +262,7 @@ impl Service {
         }
         self.look_around()?;
         Ok(self.decoding.is_empty()
+            && self.postponed.is_empty()
             && self.pool.is_idle()
             && self.queued == 0
             && !self.inbox.expects()
@@ -259,7 +275,13 @@ impl Service {
             match messages.recv_timeout(pause) {
                 Ok(Message::Moved) => {}
                 Ok(Message::Decoded(intake)) => self.decoded(&intake)?,
-                Ok(Message::Made(done)) => self.made(*done)?,
+                Ok(Message::Made(done)) => {
+                    let cycle = (done.model.clone(), done.init);
+                    if let Err(error) = self.made(*done) {
+                        self.stranded.push(cycle);
+                        return Err(error);
+                    }
+                }
                 Ok(Message::Checked(check, scores)) => self.checked(&check, scores)?,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
             }
@@ -271,19 +293,24 @@ impl Service {
     /// Ends what was being published when the service was killed, and lets what was being made be made again.
     fn recover(&mut self) -> Result<()> {
         for cycle in self.ledger.cycles_in(&[CycleState::Running, CycleState::Publishing])? {
-            let (model, init) = (cycle.model.as_str(), cycle.init);
-            let mut done = false;
-            if let Some(staged) = self.ledger.intended(model, init)? {
-                let mut publisher = Publisher { folders: &self.folders, ledger: &mut self.ledger };
-                done = publisher.recover(model, init, &staged)?;
+            self.recover_cycle(&cycle.model, cycle.init)?;
+        }
+        Ok(())
+    }
+
+    fn recover_cycle(&mut self, model: &str, init: InitTime) -> Result<()> {
+        let mut done = false;
+        if let Some(staged) = self.ledger.intended(model, init)? {
+            let mut publisher = Publisher { folders: &self.folders, ledger: &mut self.ledger };
+            done = publisher.recover(model, init, &staged)?;
+        }
+        match self.ledger.cycle(model, init)? {
+            Some(cycle) if done => self.tell(&Event::Published(Box::new(cycle))),
+            Some(cycle) if [CycleState::Running, CycleState::Publishing].contains(&cycle.state) => {
+                self.ledger.postpone(model, init, 0, "it was cut short")?;
+                self.ledger.forgive(model, init)?;
             }
-            match self.ledger.cycle(model, init)? {
-                Some(cycle) if done => self.tell(&Event::Published(Box::new(cycle))),
-                _ => {
-                    self.ledger.postpone(model, init, 0, "the service was killed")?;
-                    self.ledger.forgive(model, init)?;
-                }
-            }
+            _ => {}
         }
         Ok(())
     }

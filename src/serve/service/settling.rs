@@ -5,7 +5,24 @@ use super::*;
 impl Service {
     /// A file is decoded: its fields are accepted, and the file is dealt with for good.
     pub(super) fn decoded(&mut self, intake: &Intake) -> Result<()> {
-        let settled = self.settle(intake);
+        let passing = intake.found.iter().find_map(|(_, found)| found.as_ref().err().filter(|r| r.may_pass));
+        let path = &intake.arrived.path;
+        let full = self.models.iter().any(|model| self.is_full(&model.plan.name));
+        let tries = self.tries.remove(path).unwrap_or_default() + u32::from(!full);
+        let settled = match passing.filter(|_| tries < self.plan.retry.attempts) {
+            // The file may be good: it is tried again.
+            Some(refusal) => {
+                self.tell(&Event::Note(format!(
+                    "{} is decoded again later: {}",
+                    path.display(),
+                    refusal.reason
+                )));
+                self.postponed.insert(path.clone(), Instant::now() + self.plan.retry.first);
+                self.tries.insert(path.clone(), tries);
+                Ok(())
+            }
+            None => self.settle(intake),
+        };
         self.decoding.remove(&intake.arrived.path);
         // What was not moved is not needed.
         let _ = std::fs::remove_dir_all(&intake.folder);
@@ -21,8 +38,8 @@ impl Service {
         for (model, found) in &intake.found {
             let dates = match found {
                 Ok(dates) => dates,
-                Err(reason) => {
-                    refusals.push(format!("{model}: {reason}"));
+                Err(refusal) => {
+                    refusals.push(format!("{model}: {}", refusal.reason));
                     continue;
                 }
             };
