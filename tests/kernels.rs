@@ -11,7 +11,7 @@ use wxsim::device::cuda::{Numbers, Nvrtc, SOURCES, Source, compile};
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100"];
 
 /// Operations that are calls of the driver, or nothing at all.
-const WITHOUT_KERNEL: [&str; 20] = [
+const WITHOUT_KERNEL: [&str; 21] = [
     "describe",
     "allocate",
     "bytes",
@@ -19,6 +19,7 @@ const WITHOUT_KERNEL: [&str; 20] = [
     "choices",
     "choose",
     "cuda",
+    "company",
     "repeat",
     "aside",
     "join",

@@ -469,6 +469,9 @@ fn real_files_are_read_directly_to_the_same_bits() {
         for entry in std::fs::read_dir(data.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let Ok(info) = super::inspect_file(&path) else { continue };
+            if info.format == Format::Grib2 {
+                continue; // read by nobody else
+            }
             compared += usize::from(!info.variables.is_empty());
             compare_with_slabs(&info, || match info.format {
                 Format::Hdf5 => Box::new(super::slabs::LibrarySlabs::open(&path).unwrap()),
