@@ -301,7 +301,7 @@ fn a_training_is_planned_for_numbers_of_gpus_that_share_its_batches() {
     let of = |lines: &[Value], key: &str| lines.iter().map(|l| l[key].as_f64().unwrap()).collect::<Vec<_>>();
     assert_eq!(of(&strong, "ranks"), [1.0, 2.0, 4.0]);
     assert_eq!(of(&strong, "samples"), [4.0; 3]);
-    let wire = of(&strong, "wire");
+    let wire = of(&strong, "wire_bytes");
     // Around a ring each GPU sends 2 (N - 1) / N of the gradients.
     assert!(wire[0] == 0.0 && wire[1] > 0.0 && (wire[2] / wire[1] - 1.5).abs() < 1e-12, "{wire:?}");
     let (efficiency, memory) = (of(&strong, "efficiency"), of(&strong, "memory"));
@@ -324,7 +324,7 @@ fn a_training_is_planned_for_numbers_of_gpus_that_share_its_batches() {
     };
     let memory = [0, 1, 2].map(|zero| way(zero, "float32", "memory"));
     assert!(memory[0] > memory[1] && memory[1] > memory[2], "{memory:?}");
-    assert!(way(0, "bfloat16", "wire") < 0.7 * way(0, "float32", "wire"));
+    assert!(way(0, "bfloat16", "wire_bytes") < 0.7 * way(0, "float32", "wire_bytes"));
 
     let refused = plan(&["--gpus", "3", "--as-configured"]);
     assert_eq!(refused.status.code(), Some(2));

@@ -36,6 +36,7 @@ pub struct Prediction {
     /// Of that, waiting for other cards.
     pub waiting: f64,
     /// Sent by each card [bytes].
+    #[serde(rename = "wire_bytes")]
     pub wire: f64,
     /// Held by each card [bytes].
     pub memory: f64,
