@@ -76,8 +76,7 @@ impl Distribution {
 }
 
 fn bin(value: f32) -> usize {
-    // A cast of what lies beyond is the nearest number that there is.
-    1 + (((value + REACH) * PER_DEVIATION).floor().clamp(-1.0, (BINS - 2) as f32) as isize) as usize
+    (((value + REACH) * PER_DEVIATION).floor().clamp(-1.0, (BINS - 2) as f32) + 1.0) as usize
 }
 
 /// `None` where one of them has no value, or other bins.
