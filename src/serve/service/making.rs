@@ -71,6 +71,7 @@ impl Service {
         };
         let start = job.beginning.describe(init);
         self.tell(&Event::Began { model: name.clone(), init, device: place.name.clone(), start });
+        let lost = (name.clone(), init);
         let (folders, stop, open, sender) =
             (self.folders.clone(), self.stop.clone(), self.open.clone(), sender.clone());
         let work = move || {
@@ -79,8 +80,14 @@ impl Service {
             let done = Done { model: name, init, device, stepper, result };
             let _ = sender.send(Message::Made(Box::new(done)));
         };
-        let thread = std::thread::Builder::new().name("cycle".into()).spawn(work);
-        self.workers.push(thread.context(|| "cannot start a thread".into())?);
+        match std::thread::Builder::new().name("cycle".into()).spawn(work) {
+            Ok(thread) => self.workers.push(thread),
+            Err(error) => {
+                self.pool.give_back(device, &lost.0, None);
+                self.stranded.push(lost);
+                return Err(error).context(|| "cannot start a thread".into());
+            }
+        }
         Ok(())
     }
 
