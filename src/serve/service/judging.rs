@@ -51,10 +51,10 @@ impl Service {
             Ok(scores) => {
                 self.ledger.add_scores(&scores)?;
                 self.checking.remove(&(name, check.init.0.seconds, check.lead));
-                self.judge()?;
             }
         }
-        Ok(())
+        // Many may come at once, and each time all scores are compared.
+        if self.under_check == 0 { self.judge() } else { Ok(()) }
     }
 
     /// A canary makes a share of the cycles too.
