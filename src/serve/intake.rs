@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::decode::{Answer, Decoded, Refusal};
 use super::inbox::Arrived;
+use super::ledger::now;
 use crate::error::{Context, Error, Result};
 
 /// A longer answer is damage [bytes].
@@ -50,8 +51,10 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     done: &Sender<Intake>,
 ) {
+    // A process that a killed service left behind may still write into the folder that was its own.
+    let begun = now();
     for (number, arrived) in files.iter().enumerate() {
-        let folder = folder.join(number.to_string());
+        let folder = folder.join(format!("{begun}-{number}"));
         let decode = |reader: &Reader| {
             let found = decoder.decode(&arrived.path, reader, &folder.join(&reader.model), stop);
             (reader.model.clone(), found)
