@@ -2,7 +2,7 @@
 
 use super::ledger::{Cycle, Ledger};
 use crate::error::Result;
-use crate::time::{InitTime, LeadTime, ValidTime};
+use crate::time::{InitTime, ValidTime};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,8 +140,6 @@ pub struct Standing<'a> {
     pub devices: &'a [(String, usize)],
     /// Files being decoded.
     pub decoding: usize,
-    /// Of the clock of the service, since the newest initial time that the timetable has.
-    pub age: Option<LeadTime>,
 }
 
 /// Somebody who listens. A listener that fails is told of, and does not stop the service.

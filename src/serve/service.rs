@@ -30,7 +30,7 @@ use super::schedule::{Clock, Timetable};
 use super::skill::{Check, Comparison, Score, compare};
 use crate::error::{Context, Error, Kind, Result, chain};
 use crate::runner::NetworkStepper;
-use crate::time::{Calendar, InitTime, LeadTime, ValidTime};
+use crate::time::{Calendar, InitTime, ValidTime};
 use crate::verify::BootstrapPlan;
 
 /// Opens a model on a device.
@@ -333,15 +333,12 @@ impl Service {
             return Ok(());
         }
         self.looked = Some(Instant::now());
-        let clock = self.clock.now();
-        let age: Option<LeadTime> = self.plan.timetable.newest(clock).map(|init| self.clock.since(init));
         let devices = self.pool.load();
         let standing = Standing {
             ledger: &self.ledger,
             queued: self.queued,
             devices: &devices,
             decoding: self.decoding.len(),
-            age,
         };
         self.listeners.iter_mut().try_for_each(|listener| listener.look(&standing))
     }
