@@ -2,6 +2,7 @@
 
 CARGO ?= cargo
 SYSTEM_PACKAGES = libnetcdf-dev libhdf5-dev pkg-config gcc
+FEATURES ?=
 DATA ?=
 OUT ?= demo
 # Runs tell which source made them.
@@ -14,7 +15,7 @@ build: setup
 
 # HDF5 keeps its lock of a file as long as any child process lives that another test started meanwhile.
 test: setup
-	HDF5_USE_FILE_LOCKING=FALSE $(CARGO) test
+	HDF5_USE_FILE_LOCKING=FALSE $(CARGO) test $(if $(FEATURES),--features $(FEATURES))
 
 lint: setup
 	$(CARGO) fmt --check

@@ -1,5 +1,5 @@
 //! Engines that TensorRT for RTX builds without a GPU: for the cards, of the precision, with the inputs and outputs that were
-//! asked for. `.ci/tensorrt` runs this.
+//! asked for. `.ci/tensorrt cargo test --features tensorrt-rtx --test engines` runs this.
 #![cfg(all(feature = "tensorrt-rtx", not(feature = "tensorrt")))]
 
 mod made;
