@@ -68,6 +68,11 @@ impl HaloMap {
         self.seam.as_ref().map_or(0, |seam| seam.room(self.images))
     }
 
+    /// Without the rows that others hold.
+    pub fn here(&self) -> Self {
+        Self { seam: None, ..self.clone() }
+    }
+
     /// With such a room, or a larger one: [`Seam::with_room`].
     pub fn with_room(self, room: Slot) -> Self {
         Self { seam: self.seam.map(|seam| seam.with_room(room)), ..self }

@@ -142,7 +142,7 @@ pub fn adjoint<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, dx: Slot) {
     let Some(seam) = &map.seam else { return };
     let halo = [0, seam.width + seam.rows];
     seam.swap(device, map.images, dx, halo, halo);
-    device.halo_adjoint(&HaloMap { parts: seam.home.clone(), seam: None, ..map.clone() }, dx);
+    device.halo_adjoint(&HaloMap { parts: seam.home.clone(), ..map.here() }, dx);
 }
 
 /// Lets a device ask its company. Who was given a part of something was given company, too.

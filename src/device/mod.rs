@@ -233,6 +233,17 @@ pub trait Device<T: Real>: Send {
     fn layer_norm_forward(&mut self, norm: &LayerNorm);
     /// Adds to dbias and dgain.
     fn layer_norm_backward(&mut self, norm: &LayerNorm, dbias: Slot, dgain: Slot);
+    /// Where others hold the rest of the units, each as many as are here. Overwrites moments `[points, 4, 2]`: of each gate the
+    /// mean of a + bias over the units here, and the sum of the squared departures from it.
+    fn layer_norm_moments(&mut self, norm: &LayerNorm, moments: Slot);
+    /// As [`layer_norm_forward`](Self::layer_norm_forward), with the moments of all parts of the units,
+    /// `[parts, points, 4, 2]`.
+    fn layer_norm_forward_among(&mut self, norm: &LayerNorm, moments: Slot);
+    /// Overwrites sums `[points, 4, 2]`: of each gate the sum over the units here of gain dy, and that of its products with the
+    /// normalised values. Adds to dgain.
+    fn layer_norm_sums(&mut self, norm: &LayerNorm, sums: Slot, dgain: Slot);
+    /// As [`layer_norm_backward`](Self::layer_norm_backward) but for dgain, with these sums over the units of all `parts`.
+    fn layer_norm_backward_among(&mut self, norm: &LayerNorm, sums: Slot, parts: usize, dbias: Slot);
 
     /// `mixed = share * truth + (1 - share) * prediction` with one share for each sample; where a share is 0 or 1, the
     /// other field is not looked at.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::keeping::{Keeper, Loan, Nobody};
 use super::network::{Layer, Network, Purpose};
+use super::step::Arrival;
 use crate::device::{Above, Device, Real, Slot, Write};
 
 /// What a layer carries from one step to the next, `[batch, row, column, hidden]`.
@@ -46,13 +47,14 @@ impl<T: Real> Network<T> {
                 device.zero(self.cell_state(l, 0));
                 continue;
             }
-            self.blocks.need(device, loan, l);
+            self.blocks.need(device, loan, l, Some(l + 1).filter(|&next| next < self.layers.len()));
             self.project(device, l, 0, passed, Write::Overwrite);
             for t in 0..passed {
                 if t > 0 {
                     self.recur(device, l, t - 1, t, Write::Add);
                 }
-                self.finish(device, l, t, (t > 0).then(|| self.cell_state(l, t)), None);
+                let c_before = (t > 0).then(|| self.cell_state(l, t));
+                self.finish(device, l, t, c_before, None, Arrival::Now);
             }
         }
         device.copy(self.state_of(self.slots.frames, passed, 1), self.slots.predictions);
@@ -85,7 +87,7 @@ impl<T: Real> Network<T> {
         }
         self.feed(device, now, 1, fed, self.step_forcings());
         for l in 0..self.layers.len() {
-            self.blocks.need(device, loan, l);
+            self.blocks.need(device, loan, l, Some(l + 1));
             if borrows {
                 begin(device, l);
             }
@@ -93,9 +95,14 @@ impl<T: Real> Network<T> {
             self.project(device, l, now, 1, Write::Add);
             let top = l + 1 == self.layers.len();
             let above = top.then(|| Above { slot: self.head.x.at(0), halo: 0, factors: None });
-            self.finish(device, l, now, Some(self.cell_state(l, now)), above);
+            let later = self.is_shared(l) && self.waits_for_next_step(l);
+            let arrival = if later { Arrival::Later } else { Arrival::Now };
+            self.finish(device, l, now, Some(self.cell_state(l, now)), above, arrival);
+            if later {
+                device.aside(l, &mut |device| self.fetch(device, l, now));
+            }
         }
-        self.blocks.need(device, loan, self.layers.len());
+        self.blocks.need(device, loan, self.layers.len(), None);
         self.predict(device, 0, fed);
     }
 

@@ -84,13 +84,14 @@ impl<T: Real> Keeper<T> for Listener<'_, T> {
 /// A keeper, and what it has brought since a sequence began.
 pub(super) struct Loan<'a, T: Real> {
     pub keeper: &'a mut dyn Keeper<T>,
-    /// The block on each shelf.
+    /// The block on each shelf, and the lane on which it is still being brought.
     held: [Option<usize>; SHELVES],
+    coming: [Option<usize>; SHELVES],
 }
 
 impl<'a, T: Real> Loan<'a, T> {
     pub fn of(keeper: &'a mut dyn Keeper<T>) -> Self {
-        Self { keeper, held: [None; SHELVES] }
+        Self { keeper, held: [None; SHELVES], coming: [None; SHELVES] }
     }
 }
 
@@ -213,18 +214,45 @@ impl Blocks {
         }
     }
 
-    /// Sees to it that a block's weights can be read from here on.
-    pub fn need<T: Real>(&self, device: &mut dyn Device<T>, loan: &mut Loan<'_, T>, block: usize) {
-        let shelf = self.shelf(block);
-        if !self.keeping.borrows() || loan.held[shelf] == Some(block) {
+    /// Sees to it that a block's weights can be read from here on, while those of the `next` one, which stands on another shelf,
+    /// are being brought.
+    pub fn need<T: Real>(
+        &self,
+        device: &mut dyn Device<T>,
+        loan: &mut Loan<'_, T>,
+        block: usize,
+        next: Option<usize>,
+    ) {
+        if !self.keeping.borrows() {
             return;
         }
-        // What reads the block before at the side has to end.
-        if let Some(before) = loan.held[shelf].replace(block) {
-            device.join(before);
+        let shelf = self.shelf(block);
+        if let Some(lane) = loan.coming[shelf].take() {
+            device.join(lane);
         }
-        let room = self.keeping.room(self.lengths[block]);
-        loan.keeper.bring(device, block, self.shelves[shelf].part(0, room));
+        if loan.held[shelf] != Some(block) {
+            // What reads the block before at the side has to end.
+            if let Some(before) = loan.held[shelf].replace(block) {
+                device.join(before);
+            }
+            loan.keeper.bring(device, block, self.place_of(block));
+        }
+        let Some(next) = next.filter(|&next| self.shelf(next) != shelf) else { return };
+        let other = self.shelf(next);
+        if loan.held[other] != Some(next) {
+            if let Some(lane) = loan.coming[other].take() {
+                device.join(lane);
+            }
+            // Behind what reads the block before on its lane.
+            let lane = loan.held[other].replace(next).unwrap_or(next);
+            loan.coming[other] = Some(lane);
+            device.aside(lane, &mut |device| loan.keeper.bring(device, next, self.place_of(next)));
+        }
+    }
+
+    /// The part of its shelf that a block takes.
+    fn place_of(&self, block: usize) -> Slot {
+        self.shelves[self.shelf(block)].part(0, self.keeping.room(self.lengths[block]))
     }
 
     /// Lets `make` add to a block's gradients, and hands them on.

@@ -21,6 +21,7 @@ mod keeping;
 mod network;
 mod parameters;
 mod random;
+mod step;
 mod training;
 mod units;
 
@@ -28,6 +29,7 @@ pub use architecture::{Architecture, GATES, Geometry, UNIT_BLOCK, gate_channel};
 pub use forecast::Memory;
 pub use int8::{Arithmetic, Int8Weights, Ranges};
 pub use keeping::{Keeper, Keeping, piece};
-pub use network::{Batch, LAYER_NORM_EPSILON, Network, Purpose, Slots};
+pub use network::{Batch, Network, Purpose, Slots};
 pub use parameters::Parameter;
+pub use step::LAYER_NORM_EPSILON;
 pub use units::{Holding, Units};

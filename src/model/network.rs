@@ -4,20 +4,16 @@
 //! prediction or the truth) and the forcings of its end `t + 1`. Steps `input_frames - 1` and later give a prediction.
 
 use super::architecture::{Architecture, GATES, Geometry};
-use super::int8::{Arithmetic, Kernel};
+use super::int8::Arithmetic;
 use super::keeping::Blocks;
 use super::parameters::{self, Parameter, Weights};
 use super::random::Stream;
-use super::units::{Holding, Meeting, Units};
+use super::units::{Holding, MOMENTS, Meeting, Units};
 use crate::device::{
-    Above, ArenaPlan, Boundary, Cell, Channel, Convolution, Device, HaloMap, LayerNorm, Placement, Readout,
-    Real, Sequence, Slot, Write,
+    ArenaPlan, Boundary, Channel, Convolution, Device, HaloMap, Readout, Real, Sequence, Slot,
 };
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
-
-/// Added to the variance of a layer normalisation.
-pub const LAYER_NORM_EPSILON: f64 = 1e-5;
 
 /// What a network's memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +78,8 @@ pub struct Network<T: Real> {
     pub(super) scratch: Scratch,
     /// Which of each layer's units it holds.
     pub(super) units: Units,
-    pub(super) meeting: Meeting,
+    /// Where moments of layer normalisations and their sums meet.
+    pub(super) moments: Meeting,
     pub(super) arithmetic: Arithmetic,
     /// Which parameters are read rounded, and where; the weights of convolutions then lie there.
     pub(super) rounded: Vec<(usize, Slot)>,
@@ -111,10 +108,14 @@ pub(super) struct Layer {
     pub factors: Option<Slot>,
     pub input: Convolution,
     pub recurrent: Convolution,
-    /// Halo of x for one step and for all warm-up steps, and of h.
+    /// Halo of x for one step and for all warm-up steps.
     pub x_map: HaloMap,
     pub x_warm_map: HaloMap,
+    /// Halo of h, with what others hold of it and without.
     pub h_map: HaloMap,
+    pub h_map_here: HaloMap,
+    /// Where h and its gradient meet those of other units.
+    pub meeting: Meeting,
     /// Gradient of c.
     pub dc: Slot,
     /// Gradient of x, with halo, for up to `input_frames` steps.
@@ -149,6 +150,8 @@ pub(super) struct Scratch {
     /// What is fed to the steps beyond the analyses, `[batch, rows, columns, P]` each.
     pub fed: Series,
     pub dfed: Slot,
+    /// The h of a cell that is computed again, where all units are here.
+    pub h: Slot,
 }
 
 impl Series {
@@ -264,12 +267,12 @@ impl<T: Real> Network<T> {
         let inner = batch * rows * columns;
         let padded = batch * (rows + 2 * halo) * (columns + 2 * halo);
         let edges = geometry.edges(architecture.patch);
-        let map = |images, channels: &[Channel]| edges.map(images, rows, columns, halo, channels);
-        // Rows of neighbouring bands travel one slot after the other.
+        let bare = |images, channels: &[Channel]| edges.map(images, rows, columns, halo, channels);
+        // Rows of neighbouring bands travel one slot after the other, but for those of h, which travel at the side.
         let widest = (0..architecture.hidden.len()).map(|l| architecture.layer_inputs(l));
         let widest = widest.chain(architecture.hidden.iter().copied()).max().unwrap_or(0);
-        let room = arena.slot(map(warm * batch, &vec![Channel::centre(false); widest])?.room());
-        let map = |images, channels: &[Channel]| map(images, channels).map(|map| map.with_room(room));
+        let room = arena.slot(bare(warm * batch, &vec![Channel::centre(false); widest])?.room());
+        let map = |images, channels: &[Channel]| bare(images, channels).map(|map| map.with_room(room));
         let convolution =
             |inputs, outputs, kernel| Convolution { images: batch, rows, columns, inputs, outputs, kernel };
 
@@ -283,8 +286,8 @@ impl<T: Real> Network<T> {
         });
         let part = |slot: Slot, len| slot.part(0, only_training(len));
 
-        let widest = architecture.hidden.iter().copied().max().unwrap_or(0);
-        let meeting = Meeting::plan(arena, units, padded * widest);
+        let pairs = if architecture.layer_norm { inner * MOMENTS } else { 0 };
+        let moments = Meeting::plan(arena, units, units.of * pairs);
         let mut layers: Vec<Layer> = Vec::new();
         for (l, &all) in architecture.hidden.iter().enumerate() {
             let inputs = architecture.layer_inputs(l);
@@ -300,6 +303,8 @@ impl<T: Real> Network<T> {
             let normalised =
                 architecture.layer_norm.then(|| Series::activations(arena, kept, inner * channels));
             let inverse_deviation = architecture.layer_norm.then(|| Series::plan(arena, kept, inner * GATES));
+            let h_map = bare(batch, &vec![even; hidden])?;
+            let room = arena.slot(h_map.room());
             layers.push(Layer {
                 hidden,
                 x,
@@ -313,7 +318,9 @@ impl<T: Real> Network<T> {
                 recurrent: convolution(all, channels, architecture.kernel),
                 x_map: map(batch, &read)?,
                 x_warm_map: map(warm * batch, &read)?,
-                h_map: map(batch, &vec![even; hidden])?,
+                h_map_here: h_map.here(),
+                h_map: h_map.with_room(room),
+                meeting: Meeting::plan(arena, units, padded * all),
                 dc: arena.slot(only_training(inner * hidden)),
                 dx: Series { slot: part(dx[l % 2], dx_len(l)), each: padded * inputs },
                 dh: arena.activations(only_training(padded * all)),
@@ -351,8 +358,13 @@ impl<T: Real> Network<T> {
             },
         };
         let fed = if training { leads - 1 } else { 1 };
-        let scratch =
-            Scratch { fed: Series::plan(arena, fed, state), dfed: arena.slot(only_training(state)) };
+        let again = purpose == Purpose::Recompute && units.is_all();
+        let widest = architecture.hidden.iter().copied().max().unwrap_or(0);
+        let scratch = Scratch {
+            fed: Series::plan(arena, fed, state),
+            dfed: arena.slot(only_training(state)),
+            h: arena.activations(if again { padded * widest } else { 0 }),
+        };
         Ok(Self {
             architecture: architecture.clone(),
             geometry: geometry.clone(),
@@ -368,7 +380,7 @@ impl<T: Real> Network<T> {
             head,
             scratch,
             units,
-            meeting,
+            moments,
             arithmetic,
             rounded,
             element: PhantomData,
@@ -465,152 +477,6 @@ impl<T: Real> Network<T> {
         for factors in self.layers.iter().filter_map(|layer| layer.factors) {
             device.upload(factors, &vec![T::of(1.0); factors.len()]);
         }
-    }
-
-    /// Puts frames, statics and forcings of `steps` consecutive steps into the first layer's input, and fills its halo.
-    pub(super) fn feed(
-        &self,
-        device: &mut dyn Device<T>,
-        first: usize,
-        steps: usize,
-        state: Slot,
-        forcings: Slot,
-    ) {
-        let (architecture, geometry) = (&self.architecture, &self.geometry);
-        let layer = &self.layers[0];
-        let images = steps * self.batch;
-        let kinds = [
-            (architecture.prognostic, state, images),
-            (architecture.statics, self.slots.statics, 1),
-            (architecture.forcings, forcings, images),
-        ];
-        let mut first_channel = 0;
-        for (channels, fields, field_images) in kinds {
-            if channels > 0 {
-                device.place(&Placement {
-                    images,
-                    rows: geometry.rows,
-                    columns: geometry.columns,
-                    channels,
-                    patch: architecture.patch,
-                    fields,
-                    field_images,
-                    image: layer.x.span(first, steps),
-                    halo: architecture.halo(),
-                    image_channels: layer.input.inputs,
-                    first_channel,
-                });
-            }
-            first_channel += channels * architecture.patch_points();
-        }
-        let x = layer.x.span(first, steps);
-        device.halo_fill(if steps == 1 { &layer.x_map } else { &layer.x_warm_map }, x);
-        self.round(device, Kernel::Input(0), x);
-    }
-
-    /// `Wx * x` of `steps` consecutive steps.
-    pub(super) fn project(
-        &self,
-        device: &mut dyn Device<T>,
-        l: usize,
-        first: usize,
-        steps: usize,
-        write: Write,
-    ) {
-        let layer = &self.layers[l];
-        let shape = Convolution { images: steps * self.batch, ..layer.input };
-        let (x, gates) = (layer.x.span(first, steps), layer.gates.span(first, steps));
-        self.convolve(device, &shape, Kernel::Input(l), [x, gates], write);
-    }
-
-    /// `Wh * h` of step `t`, from the h that step `from` left.
-    pub(super) fn recur(&self, device: &mut dyn Device<T>, l: usize, from: usize, t: usize, write: Write) {
-        let layer = &self.layers[l];
-        let slots = [layer.h.at(from), layer.gates.at(t)];
-        self.convolve(device, &layer.recurrent, Kernel::Hidden(l), slots, write);
-    }
-
-    /// Whether the gates of step `t` are computed again before their backward pass.
-    pub(super) fn recomputes(&self, t: usize) -> bool {
-        self.purpose == Purpose::Recompute && t >= self.architecture.input_frames
-    }
-
-    /// What the cell of layer `l` reads and writes at step `t`; `before` is the cell state that it starts from.
-    pub(super) fn cell(&self, l: usize, t: usize, before: Option<Slot>) -> Cell {
-        let (layer, weights) = (&self.layers[l], &self.weights.layers[l]);
-        Cell {
-            images: self.batch,
-            rows: layer.input.rows,
-            columns: layer.input.columns,
-            hidden: layer.hidden,
-            halo: self.architecture.halo(),
-            gates: layer.gates.at(t),
-            keeps_gates: self.purpose.trains(),
-            bias: weights.bias,
-            peepholes: weights.peephole,
-            c_before: before,
-            c: self.cell_state(l, t),
-        }
-    }
-
-    pub(super) fn norm(&self, l: usize, t: usize) -> Option<LayerNorm> {
-        let layer = &self.layers[l];
-        let weights = self.weights.layers[l].norm?;
-        Some(LayerNorm {
-            points: layer.input.images * layer.input.rows * layer.input.columns,
-            hidden: layer.hidden,
-            epsilon: LAYER_NORM_EPSILON,
-            gates: layer.gates.at(t),
-            bias: weights.bias,
-            gain: weights.gain,
-            normalised: layer.normalised?.at(t),
-            inverse_deviation: layer.inverse_deviation?.at(t),
-        })
-    }
-
-    /// The cell state of layer `l` after step `t`: there is one for each step only in training.
-    pub(super) fn cell_state(&self, l: usize, t: usize) -> Slot {
-        self.layers[l].c.at(if self.purpose.trains() { t } else { 0 })
-    }
-
-    /// Finishes step `t` of layer `l` after its convolutions: cell, halo of h.
-    pub(super) fn finish(
-        &self,
-        device: &mut dyn Device<T>,
-        l: usize,
-        t: usize,
-        c_before: Option<Slot>,
-        above: Option<Above>,
-    ) {
-        let layer = &self.layers[l];
-        if let Some(norm) = self.norm(l, t) {
-            device.layer_norm_forward(&norm);
-        }
-        let cell = self.cell(l, t, c_before);
-        let Some(own) = layer.own else {
-            device.cell_forward(&cell, layer.h.at(t), &layer.h_map, above.as_ref());
-            // All that read h, and its copy above, read it so.
-            let copy = above.map(|above| above.slot);
-            let read = std::iter::once(layer.h.at(t)).chain(copy);
-            return read.for_each(|h| self.round(device, Kernel::Hidden(l), h));
-        };
-        // Behind dropout the layer above reads something of its own, which is gathered as h is; the head reads own units.
-        let read = above.filter(|_| l + 1 < self.layers.len());
-        let above = read.map_or(above, |above| Some(Above { slot: own.above, ..above }));
-        device.cell_forward(&cell, own.h, &layer.h_map, above.as_ref());
-        self.gather(device, &layer.h_map, own.h, layer.h.at(t));
-        if let Some(read) = read {
-            self.gather(device, &layer.h_map, own.above, read.slot);
-        }
-    }
-
-    /// The head for the prediction `lead` of the state `base`.
-    pub(super) fn predict(&self, device: &mut dyn Device<T>, lead: usize, base: Slot) {
-        let head = &self.head;
-        self.convolve(device, &head.shape, Kernel::Head, [head.x.at(lead), head.y], Write::Overwrite);
-        self.add_up(device, head.y);
-        let base = self.architecture.residual.then_some(base);
-        device.readout(&head.readout, base, self.state_of(self.slots.predictions, lead, 1));
     }
 
     /// One of the sequences of operations of this network.

@@ -6,7 +6,8 @@
 use super::int8::Kernel;
 use super::keeping::{Keeper, Keeping, Listener, Loan, Nobody};
 use super::network::{Layer, Network};
-use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot, Write};
+use super::step::Arrival;
+use crate::device::{Above, CellGradients, Convolution, Device, Placement, Real, Slot, Write, company};
 
 impl<T: Real> Network<T> {
     /// Makes the first `leads` predictions from frames, statics, forcings and the sampling shares.
@@ -29,20 +30,21 @@ impl<T: Real> Network<T> {
         let analyses = self.state_of(self.slots.frames, 0, frames);
         self.feed(device, 0, frames, analyses, self.forcings_of(0, frames));
         for l in 0..self.layers.len() {
-            self.blocks.need(device, loan, l);
+            self.blocks.need(device, loan, l, Some(l + 1));
             self.project(device, l, 0, frames, Write::Overwrite);
             for t in 0..frames {
                 if t > 0 {
                     self.recur(device, l, t - 1, t, Write::Add);
                 }
-                self.advance(device, l, t);
+                let later = t + 1 == frames && self.waits_for_next_step(l);
+                self.advance(device, l, t, if later { Arrival::Later } else { Arrival::Now });
             }
             self.look_ahead(device, l, frames, steps);
             if let Some(next) = self.behind_dropout(l) {
                 device.halo_fill(&next.x_warm_map, next.x.span(0, frames));
             }
         }
-        self.blocks.need(device, loan, head);
+        self.blocks.need(device, loan, head, (frames < steps).then_some(0));
         self.predict(device, 0, self.state_of(self.slots.frames, frames - 1, 1));
         for t in frames..steps {
             let fed = self.scratch.fed.at(t - frames);
@@ -52,9 +54,11 @@ impl<T: Real> Network<T> {
             self.feed(device, t, 1, fed, self.forcings_of(t, 1));
             for l in 0..self.layers.len() {
                 device.join(l);
-                self.blocks.need(device, loan, l);
+                let next = if l + 1 < head { Some(l + 1) } else { (t + 1 < steps).then_some(0) };
+                self.blocks.need(device, loan, l, next);
                 self.project(device, l, t, 1, Write::Add);
-                self.advance(device, l, t);
+                let later = self.waits_for_next_step(l);
+                self.advance(device, l, t, if later { Arrival::Later } else { Arrival::Now });
                 self.look_ahead(device, l, t + 1, steps);
                 if let Some(next) = self.behind_dropout(l) {
                     device.halo_fill(&next.x_map, next.x.at(t));
@@ -100,12 +104,16 @@ impl<T: Real> Network<T> {
             device.zero(layer.dc);
         }
         let head = self.layers.len();
-        self.blocks.need(device, loan, head);
+        self.blocks.need(device, loan, head, Some(head - 1));
         for t in (frames..steps).rev() {
             self.predict_backward(device, t);
             for l in (0..self.layers.len()).rev() {
-                self.blocks.need(device, loan, l);
+                self.blocks.need(device, loan, l, Some(l.checked_sub(1).unwrap_or(head - 1)));
                 self.retreat(device, l, t, steps, 0);
+                // Behind what this layer has been waiting for.
+                if l + 1 < head {
+                    self.bring_home(device, l + 1);
+                }
                 if self.recomputes(t) {
                     device.aside(self.lane_of_gradients(l), &mut |device| {
                         let add = |device: &mut dyn Device<T>| self.weights_backward(device, l, t, 1);
@@ -114,6 +122,7 @@ impl<T: Real> Network<T> {
                 }
                 self.project_backward(device, l, t, 1);
             }
+            self.bring_home(device, 0);
             self.fed_backward(device, t);
         }
         self.predict_backward(device, frames - 1);
@@ -122,9 +131,12 @@ impl<T: Real> Network<T> {
             self.blocks.hand_on(device, loan, head, true, |device| self.head_backward(device, leads));
         });
         for l in (0..self.layers.len()).rev() {
-            self.blocks.need(device, loan, l);
+            self.blocks.need(device, loan, l, l.checked_sub(1));
             for t in (0..frames).rev() {
                 self.retreat(device, l, t, steps, t);
+                if t > 0 {
+                    self.bring_home(device, l);
+                }
             }
             let kept = if self.recomputes(steps - 1) { frames } else { steps };
             device.aside(self.lane_of_gradients(l), &mut |device| {
@@ -167,11 +179,16 @@ impl<T: Real> Network<T> {
     /// Begins step `t` of layer `l`, if there is one, while the layers above are busy with the step before.
     fn look_ahead(&self, device: &mut dyn Device<T>, l: usize, t: usize, steps: usize) {
         if t < steps {
-            device.aside(l, &mut |device| self.recur(device, l, t - 1, t, Write::Overwrite));
+            device.aside(l, &mut |device| {
+                if self.waits_for_next_step(l) {
+                    self.fetch(device, l, t - 1);
+                }
+                self.recur(device, l, t - 1, t, Write::Overwrite);
+            });
         }
     }
 
-    fn advance(&self, device: &mut dyn Device<T>, l: usize, t: usize) {
+    fn advance(&self, device: &mut dyn Device<T>, l: usize, t: usize, arrival: Arrival) {
         let layer = &self.layers[l];
         let c_before = (t > 0).then(|| self.cell_state(l, t - 1));
         let above = if l + 1 == self.layers.len() {
@@ -184,7 +201,7 @@ impl<T: Real> Network<T> {
                 factors: layer.factors,
             })
         };
-        self.finish(device, l, t, c_before, above);
+        self.finish(device, l, t, c_before, above, arrival);
     }
 
     /// Gradient of the prediction that step `t` makes, back to the top layer.
@@ -209,15 +226,15 @@ impl<T: Real> Network<T> {
         if self.recomputes(t) {
             // What reads the gates of the step behind.
             device.join(self.lane_of_gradients(l));
-            // In the order of the forward pass, so that what others read meanwhile is overwritten with the same bits.
+            // In the order of the forward pass: with the same bits.
             self.recur(device, l, t - 1, t, Write::Overwrite);
             self.project(device, l, t, 1, Write::Add);
-            self.advance(device, l, t);
+            self.advance(device, l, t, Arrival::Before);
         }
         let above = match (self.layers.get(l + 1), layer.own) {
             (Some(next), own) => Some(Above {
                 slot: own.map_or(next.dx.at(entry), |own| {
-                    self.scatter(device, &layer.h_map, next.dx.at(entry), own.dabove);
+                    self.scatter(device, l, next.dx.at(entry), own.dabove);
                     device.halo_adjoint(&layer.h_map, own.dabove);
                     own.dabove
                 }),
@@ -229,20 +246,15 @@ impl<T: Real> Network<T> {
         };
         let cell = self.cell(l, t, (t > 0).then(|| layer.c.at(t - 1)));
         let gradients_of_cell = CellGradients {
-            h: recurrent.then(|| {
-                layer.own.map_or(layer.dh, |own| {
-                    self.scatter(device, &layer.h_map, layer.dh, own.dh);
-                    own.dh
-                })
-            }),
+            h: recurrent.then(|| layer.own.map_or(layer.dh, |own| own.dh)),
             above,
             c: layer.dc,
             bias: gradients.bias,
             peepholes: gradients.peephole,
         };
-        device.cell_backward(&cell, &layer.h_map, &gradients_of_cell);
+        device.cell_backward(&cell, &layer.h_map_here, &gradients_of_cell);
         if let (Some(norm), Some(gradients)) = (self.norm(l, t), gradients.norm) {
-            device.layer_norm_backward(&norm, gradients.bias, gradients.gain);
+            self.normalise_backward(device, &norm, gradients.bias, gradients.gain);
         }
         // What the step before will need, while the layers below are busy with this one.
         if t > 0 {
@@ -251,6 +263,21 @@ impl<T: Real> Network<T> {
                 self.round_backward(device, Kernel::Hidden(l), layer.h.at(t - 1), layer.dh);
             });
         }
+    }
+
+    /// Brings the gradient of layer `l`'s h, of which all have a part, to those whose it is.
+    fn bring_home(&self, device: &mut dyn Device<T>, l: usize) {
+        if !self.is_shared(l) {
+            return;
+        }
+        let layer = &self.layers[l];
+        device.aside(l, &mut |device| {
+            let own = layer.own.map_or(layer.dh, |own| own.dh);
+            if layer.own.is_some() {
+                self.scatter(device, l, layer.dh, own);
+            }
+            company::adjoint(device, &layer.h_map, own);
+        });
     }
 
     /// Gradient of what layer `l` read in `steps` consecutive steps.

@@ -260,6 +260,25 @@ impl Device<f32> for Meter {
         self.slots(&[norm.gates, norm.gates, norm.gates, norm.normalised, norm.normalised]);
     }
 
+    fn layer_norm_moments(&mut self, norm: &LayerNorm, moments: Slot) {
+        self.slots(&[norm.gates, moments]);
+    }
+
+    fn layer_norm_forward_among(&mut self, norm: &LayerNorm, moments: Slot) {
+        self.slots(&[norm.gates, norm.gates, norm.normalised, moments]);
+    }
+
+    fn layer_norm_sums(&mut self, norm: &LayerNorm, sums: Slot, _: Slot) {
+        self.slots(&[norm.gates, norm.normalised, sums]);
+        // Read once more by the sums over points.
+        self.slots(&[norm.gates, norm.normalised]);
+    }
+
+    fn layer_norm_backward_among(&mut self, norm: &LayerNorm, sums: Slot, _: usize, _: Slot) {
+        self.slots(&[norm.gates, norm.gates, norm.normalised, sums]);
+        self.slots(&[norm.gates]);
+    }
+
     fn mix(&mut self, _: Slot, _: Slot, prediction: Slot, mixed: Slot) {
         self.slots(&[prediction, mixed]);
     }

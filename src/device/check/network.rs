@@ -24,6 +24,10 @@ pub(super) fn cases() -> Vec<Case> {
         case!(cell_backward: cell_backward_bare),
         case!(layer_norm_forward),
         case!(layer_norm_backward),
+        case!(layer_norm_moments),
+        case!(layer_norm_forward_among),
+        case!(layer_norm_sums),
+        case!(layer_norm_backward_among),
         case!(mix),
         case!(mix_adjoint),
         case!(readout),
@@ -301,20 +305,23 @@ fn check_backward<T: Real>(bench: &mut Bench<'_, T>, s: &Setting) {
 
 fn norms<T: Real>(
     bench: &mut Bench<'_, T>,
-    work: impl Fn(&mut Bench<'_, T>, &LayerNorm, [Slot; 2]),
+    work: impl Fn(&mut Bench<'_, T>, &LayerNorm, [Slot; 3]),
 ) -> Result<()> {
     for (points, hidden) in [(30, 32), (77, 20), (5, 3), (9, 70)] {
         let channels = 4 * hidden;
-        let ([bias, gain, inverse_deviation, dbias, dgain], [gates, normalised]) = bench.mixed(
-            [channels, channels, 4 * points, channels, channels],
+        let ([bias, gain, inverse_deviation, dbias, dgain, sums], [gates, normalised]) = bench.mixed(
+            [channels, channels, 4 * points, channels, channels, PARTS * 8 * points],
             [points * channels, points * channels],
         )?;
         let norm =
             LayerNorm { points, hidden, epsilon: 1e-5, gates, bias, gain, normalised, inverse_deviation };
-        work(bench, &norm, [dbias, dgain]);
+        work(bench, &norm, [dbias, dgain, sums]);
     }
     Ok(())
 }
+
+/// Parts of the units, as many as are here.
+const PARTS: usize = 3;
 
 fn layer_norm_forward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
     norms(bench, |bench, norm, _| {
@@ -325,10 +332,45 @@ fn layer_norm_forward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
 }
 
 fn layer_norm_backward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
-    norms(bench, |bench, norm, [dbias, dgain]| {
+    norms(bench, |bench, norm, [dbias, dgain, _]| {
         bench.device.layer_norm_backward(norm, dbias, dgain);
         bench.compare_all(&[norm.gates, dgain], 100.0);
         // A sum of the gradients as they were stored.
+        bench.compare_rounded(dbias, 1.0, 100.0);
+    })
+}
+
+fn layer_norm_moments<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    norms(bench, |bench, norm, [.., sums]| {
+        let moments = sums.part(0, 8 * norm.points);
+        bench.device.layer_norm_moments(norm, moments);
+        bench.compare(moments, 40.0);
+    })
+}
+
+fn layer_norm_forward_among<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    norms(bench, |bench, norm, [.., moments]| {
+        // Means of some hundredths, and squares that are not negative.
+        let pair =
+            |i: usize| if i.is_multiple_of(2) { (i % 16) as f64 / 64.0 } else { 0.5 + (i % 32) as f64 / 8.0 };
+        bench.upload(moments, &(0..moments.len()).map(pair).collect::<Vec<_>>());
+        bench.device.layer_norm_forward_among(norm, moments);
+        bench.compare_all(&[norm.gates, norm.normalised, norm.inverse_deviation], 40.0);
+    })
+}
+
+fn layer_norm_sums<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    norms(bench, |bench, norm, [_, dgain, sums]| {
+        let sums = sums.part(0, 8 * norm.points);
+        bench.device.layer_norm_sums(norm, sums, dgain);
+        bench.compare_all(&[sums, dgain], 100.0);
+    })
+}
+
+fn layer_norm_backward_among<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    norms(bench, |bench, norm, [dbias, _, sums]| {
+        bench.device.layer_norm_backward_among(norm, sums.part(0, 8 * norm.points), PARTS, dbias);
+        bench.compare(norm.gates, 100.0);
         bench.compare_rounded(dbias, 1.0, 100.0);
     })
 }

@@ -16,6 +16,8 @@ mod incoming;
 mod instructions;
 mod int8;
 mod jacobian;
+#[cfg(test)]
+mod lanes;
 mod layer_norm;
 mod leapfrog;
 mod loss;
@@ -97,6 +99,11 @@ impl<T: Real> Cpu<T> {
     pub fn instructions(&self) -> Instructions {
         self.instructions
     }
+
+    #[cfg(test)]
+    fn lanes(&self, work: impl FnOnce(&mut lanes::Lanes)) {
+        work(&mut self.arena.lanes.lock().unwrap());
+    }
 }
 
 impl<T: Real> Device<T> for Cpu<T> {
@@ -122,14 +129,27 @@ impl<T: Real> Device<T> for Cpu<T> {
     }
 
     fn repeat(&mut self, _: Sequence, work: &mut dyn FnMut(&mut dyn Device<T>)) {
+        #[cfg(test)]
+        self.lanes(|lanes| lanes.begin());
         work(self);
+        #[cfg(test)]
+        self.lanes(|lanes| lanes.end());
     }
 
-    fn aside(&mut self, _: usize, work: &mut dyn FnMut(&mut dyn Device<T>)) {
+    #[cfg_attr(not(test), allow(unused_variables))]
+    fn aside(&mut self, lane: usize, work: &mut dyn FnMut(&mut dyn Device<T>)) {
+        #[cfg(test)]
+        self.lanes(|lanes| lanes.enter(lane));
         work(self);
+        #[cfg(test)]
+        self.lanes(|lanes| lanes.leave());
     }
 
-    fn join(&mut self, _: usize) {}
+    #[cfg_attr(not(test), allow(unused_variables))]
+    fn join(&mut self, lane: usize) {
+        #[cfg(test)]
+        self.lanes(|lanes| lanes.join(lane));
+    }
 
     fn upload(&mut self, to: Slot, values: &[T]) {
         self.arena.write(to).copy_from_slice(values);
@@ -299,6 +319,29 @@ impl<T: Real> Device<T> for Cpu<T> {
             [gain, normalised, inverse],
             [gates, dbias, dgain],
         );
+    }
+
+    fn layer_norm_moments(&mut self, norm: &LayerNorm, moments: Slot) {
+        let (read, [moments]) = self.arena.views([norm.gates, norm.bias], [moments]);
+        layer_norm::moments(&self.threads, self.instructions, norm, read, moments);
+    }
+
+    fn layer_norm_forward_among(&mut self, norm: &LayerNorm, moments: Slot) {
+        let (read, written) = self
+            .arena
+            .views([norm.bias, norm.gain, moments], [norm.gates, norm.normalised, norm.inverse_deviation]);
+        layer_norm::forward_among(&self.threads, self.instructions, norm, read, written);
+    }
+
+    fn layer_norm_sums(&mut self, norm: &LayerNorm, sums: Slot, dgain: Slot) {
+        let (read, written) = self.arena.views([norm.gain, norm.normalised, norm.gates], [sums, dgain]);
+        layer_norm::sums_of_gradient(&self.threads, self.instructions, norm, read, written);
+    }
+
+    fn layer_norm_backward_among(&mut self, norm: &LayerNorm, sums: Slot, parts: usize, dbias: Slot) {
+        let (read, written) =
+            self.arena.views([norm.gain, norm.normalised, norm.inverse_deviation, sums], [norm.gates, dbias]);
+        layer_norm::backward_among(&self.threads, self.instructions, norm, parts, read, written);
     }
 
     fn mix(&mut self, share: Slot, truth: Slot, prediction: Slot, mixed: Slot) {

@@ -16,6 +16,8 @@ pub(super) struct Arena<T: Real> {
     parts: ArenaParts,
     /// How often the slots that somebody asked for have been handed out for writing.
     versions: Vec<(Slot, u64)>,
+    #[cfg(test)]
+    pub lanes: std::sync::Mutex<super::lanes::Lanes>,
 }
 
 // SAFETY: the arena owns its memory, like a Vec of T would, and T is Send and Sync.
@@ -25,7 +27,14 @@ unsafe impl<T: Real> Sync for Arena<T> {}
 
 impl<T: Real> Default for Arena<T> {
     fn default() -> Self {
-        Self { start: NonNull::dangling(), elements: 0, parts: ArenaParts::default(), versions: Vec::new() }
+        Self {
+            start: NonNull::dangling(),
+            elements: 0,
+            parts: ArenaParts::default(),
+            versions: Vec::new(),
+            #[cfg(test)]
+            lanes: Default::default(),
+        }
     }
 }
 
@@ -58,7 +67,9 @@ impl<T: Real> Arena<T> {
                 .hint("choose a smaller batch, fewer hidden channels or a coarser grid"));
         };
         let parts = ArenaParts { exact: elements, activations: 0 };
-        Ok(Self { start, elements, parts, versions: Vec::new() })
+        let mut arena = Self::default();
+        (arena.start, arena.elements, arena.parts) = (start, elements, parts);
+        Ok(arena)
     }
 
     /// As [`zeroed`](Self::zeroed), for working memory that is small beside the arena: as with a Vec, the program ends
@@ -83,6 +94,7 @@ impl<T: Real> Arena<T> {
     }
 
     pub fn read(&self, slot: Slot) -> &[T] {
+        self.touch(slot, false);
         let place = self.parts.place(slot);
         // SAFETY: in bounds (checked), initialised (zeroed at birth), and borrowed from self.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(place), slot.len()) }
@@ -112,6 +124,8 @@ impl<T: Real> Arena<T> {
                 assert!(!write.overlaps(other), "output {write:?} overlaps output {other:?}");
             }
         }
+        reads.iter().for_each(|&slot| self.touch(slot, false));
+        writes.iter().for_each(|&slot| self.touch(slot, true));
         let (start, parts) = (self.start.as_ptr(), self.parts);
         (
             // SAFETY: in bounds (the place is checked) and disjoint from every slice that may be written (both checked); self is borrowed
@@ -122,6 +136,13 @@ impl<T: Real> Arena<T> {
                 std::slice::from_raw_parts_mut(start.add(parts.place(slot)), slot.len())
             }),
         )
+    }
+
+    /// Somebody is given this slot.
+    #[cfg_attr(not(test), allow(unused_variables, clippy::unused_self))]
+    fn touch(&self, slot: Slot, writes: bool) {
+        #[cfg(test)]
+        self.lanes.lock().unwrap().touch(slot, writes);
     }
 
     /// All of it.

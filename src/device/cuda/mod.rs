@@ -437,6 +437,22 @@ impl<T: Real> Device<T> for Cuda<T> {
         self.attempt(|cuda| layer_norm::backward(cuda, norm, dbias, dgain));
     }
 
+    fn layer_norm_moments(&mut self, norm: &LayerNorm, moments: Slot) {
+        self.attempt(|cuda| layer_norm::moments(cuda, norm, moments));
+    }
+
+    fn layer_norm_forward_among(&mut self, norm: &LayerNorm, moments: Slot) {
+        self.attempt(|cuda| layer_norm::forward_among(cuda, norm, moments));
+    }
+
+    fn layer_norm_sums(&mut self, norm: &LayerNorm, sums: Slot, dgain: Slot) {
+        self.attempt(|cuda| layer_norm::sums_of_gradient(cuda, norm, sums, dgain));
+    }
+
+    fn layer_norm_backward_among(&mut self, norm: &LayerNorm, sums: Slot, parts: usize, dbias: Slot) {
+        self.attempt(|cuda| layer_norm::backward_among(cuda, norm, sums, parts, dbias));
+    }
+
     fn mix(&mut self, share: Slot, truth: Slot, prediction: Slot, mixed: Slot) {
         self.attempt(|cuda| fields::mix(cuda, share, truth, prediction, mixed));
     }
