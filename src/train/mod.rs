@@ -18,6 +18,8 @@ mod band;
 mod curve;
 mod fault;
 mod feed;
+#[cfg(test)]
+mod fixture;
 mod interrupt;
 mod learned;
 mod loss_scale;

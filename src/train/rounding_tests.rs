@@ -2,21 +2,16 @@
 
 use crate::device::cpu::Cpu;
 use crate::device::{ArenaPlan, Device};
-use crate::field::Layout;
-use crate::grid::Grid;
 use crate::io::checkpoint::{Tensor, Tensors};
-use crate::model::{Architecture, Geometry, Ranges};
-use crate::train::plan::{
-    self, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan, ValidationPlan,
-};
+use crate::model::{Geometry, Ranges};
+use crate::train::fixture::{self, LEADS};
+use crate::train::plan::{AdamW, LossPlan, TrainPlan};
 use crate::train::schedule::uniform;
 use crate::train::weights::{Weights, lead_weights};
 use crate::train::workspace::Workspace;
 use crate::train::zero::Sharding;
-use crate::variable::Quantity;
 
 const BATCH: usize = 4;
-const LEADS: usize = 2;
 
 /// All inputs lie within, many h do not, so that rounding costs what 8 bits of a calibrated network would cost over many steps.
 fn ranges() -> Ranges {
@@ -24,28 +19,13 @@ fn ranges() -> Ranges {
 }
 
 fn plan(quantise: Option<Ranges>) -> TrainPlan {
+    let plan = fixture::plan(BATCH);
     TrainPlan {
-        seed: 1,
-        batch: BATCH,
-        accumulate: 1,
-        recompute: false,
-        curriculum: vec![Stage { epochs: 1, leads: LEADS }],
-        learning_rate: LearningRate { peak: 0.01, floor: 0.0, warm_up: 0 },
-        optimizer: plan::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 },
-        clip_norm: None,
+        optimizer: AdamW { epsilon: 1e-8, weight_decay: 0.0, ..plan.optimizer },
         ema_decay: 0.0,
-        sampling: Sampling { start: 0.0, end: 0.0, epochs: 0 },
-        loss: LossPlan {
-            kind: LossKind::Squared,
-            latitude_weights: false,
-            variables: Default::default(),
-            leads: Vec::new(),
-        },
-        validation: ValidationPlan { leads: LEADS, patience: None },
-        saving: SavingPlan { every: None, keep: 1 },
-        non_finite: NonFinite::Stop,
-        augment: Default::default(),
+        loss: LossPlan { latitude_weights: false, ..plan.loss },
         quantise,
+        ..plan
     }
 }
 
@@ -59,23 +39,8 @@ struct Pupil {
 
 impl Pupil {
     fn new(quantise: Option<Ranges>, initial: Option<&Tensors>) -> Self {
-        let layout = Layout {
-            grid: Grid::new(vec![40.0, 45.0, 50.0], vec![0.0, 5.0, 10.0, 15.0]).unwrap(),
-            quantities: vec![Quantity::parse("msl"), Quantity::parse("z500")],
-        };
-        let architecture = Architecture {
-            prognostic: 2,
-            statics: 0,
-            forcings: 0,
-            hidden: vec![16],
-            kernel: 3,
-            patch: 1,
-            layer_norm: false,
-            peepholes: false,
-            residual: true,
-            input_frames: 2,
-            dropout: 0.0,
-        };
+        let layout = fixture::layout(vec![40.0, 45.0, 50.0], 4, 5.0, ["msl", "z500"]);
+        let architecture = fixture::architecture(vec![16]);
         let plan = plan(quantise);
         let weights = Weights::new(&plan.loss, &layout, None).unwrap();
         let (geometry, mut arena) = (Geometry::of(&layout), ArenaPlan::default());

@@ -6,22 +6,15 @@ use super::*;
 use crate::comm::{Host, run};
 use crate::device::cpu::Cpu;
 use crate::error::Result;
-use crate::field::Layout;
-use crate::grid::Grid;
 use crate::model::{Architecture, Geometry};
-use crate::train::plan::{
-    self, LearningRate, LossKind, LossPlan, NonFinite, Sampling, SavingPlan, Stage, TrainPlan, ValidationPlan,
-};
+use crate::train::fixture::{self, LEADS, difference, download};
+use crate::train::plan::TrainPlan;
 use crate::train::ranks::{ParallelPlan, Ranks};
-use crate::train::schedule::uniform;
 use crate::train::weights::{Weights, lead_weights};
 use crate::train::workspace::Workspace;
-use crate::variable::Quantity;
 
 const BATCH: usize = 24;
 const HIDDEN: usize = 24;
-const LEADS: usize = 2;
-const FRAMES: usize = 2;
 
 /// What is trained, and how.
 #[derive(Clone, Copy)]
@@ -43,30 +36,8 @@ impl Case {
     }
 
     fn plan(&self) -> TrainPlan {
-        TrainPlan {
-            seed: 1,
-            batch: BATCH,
-            accumulate: self.accumulate,
-            recompute: self.recompute,
-            curriculum: vec![Stage { epochs: 1, leads: LEADS }],
-            learning_rate: LearningRate { peak: 0.01, floor: 0.0, warm_up: 0 },
-            // A larger epsilon than usual: where a gradient is nearly zero, Adam would divide rounding by rounding.
-            optimizer: plan::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-6, weight_decay: 0.01 },
-            clip_norm: None,
-            ema_decay: 0.9,
-            sampling: Sampling { start: 0.0, end: 0.0, epochs: 0 },
-            loss: LossPlan {
-                kind: LossKind::Squared,
-                latitude_weights: true,
-                variables: Default::default(),
-                leads: Vec::new(),
-            },
-            validation: ValidationPlan { leads: LEADS, patience: None },
-            saving: SavingPlan { every: None, keep: 1 },
-            non_finite: NonFinite::Stop,
-            augment: Default::default(),
-            quantise: None,
-        }
+        let Self { accumulate, recompute, .. } = *self;
+        TrainPlan { accumulate, recompute, ..fixture::plan(BATCH) }
     }
 }
 
@@ -102,22 +73,12 @@ pub fn learn<T: Real>(size: usize, case: Case) -> Learned {
 
 fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, device: &mut dyn Device<T>, case: Case) -> Result<Learned> {
     let plan = case.plan();
-    let layout = Layout {
-        grid: Grid::new(vec![40.0, 45.0], vec![0.0, 5.0, 10.0])?,
-        quantities: vec![Quantity::parse("msl"), Quantity::parse("z500")],
-    };
+    let layout = fixture::layout(vec![40.0, 45.0], 3, 5.0, ["msl", "z500"]);
     let architecture = Architecture {
-        prognostic: 2,
-        statics: 0,
-        forcings: 0,
-        hidden: vec![HIDDEN; case.layers],
-        kernel: 3,
-        patch: 1,
         layer_norm: true,
         peepholes: true,
-        residual: true,
-        input_frames: FRAMES,
         dropout: 0.25,
+        ..fixture::architecture(vec![HIDDEN; case.layers])
     };
     let share = ranks.share();
     let own = BATCH / share.of;
@@ -137,15 +98,9 @@ fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, device: &mut dyn Device<T>, case: 
         for part in 0..case.accumulate {
             let batch = if case.repeats { 0 } else { step * 10 + part as u64 };
             network.draw_dropout(device, 9, batch, share.number * own);
-            let field = (layout.grid.points() * layout.channels()) as u64;
-            let number = |frame: usize, sample: usize, i| {
-                let sample = (share.number * own + sample) as u64;
-                T::of(uniform(3, &[batch, frame as u64, sample, i]) - 0.5)
-            };
-            let samples =
-                |frame| (0..own).flat_map(move |sample| (0..field).map(move |i| number(frame, sample, i)));
-            let frames: Vec<T> = (0..FRAMES + LEADS).flat_map(samples).collect();
-            device.upload(network.slots().frames, &frames);
+            let first = share.number * own;
+            let frames = fixture::frames(&layout, batch, first..first + own);
+            fixture::upload(device, network.slots().frames, &frames);
             workspace.forward(device, ranks, LEADS);
             loss += workspace.loss(device, &lead_weights(&plan.loss, LEADS), 1.0).iter().sum::<f64>();
             workspace.backward(device, ranks, LEADS, part + 1 == case.accumulate);
@@ -187,22 +142,12 @@ fn of_rank<T: Real>(ranks: &mut Ranks<'_, T>, device: &mut dyn Device<T>, case: 
     Ok(Learned { arrays, losses, norm, forecast, memory: arena.elements(), sent })
 }
 
-fn download<T: Real>(device: &dyn Device<T>, slot: Slot) -> Vec<f64> {
-    let mut values = vec![T::default(); slot.len()];
-    device.download(slot, &mut values);
-    values.into_iter().map(T::wide).collect()
-}
-
 /// The worst relative L2 difference of any array, and of norm and forecast.
-fn difference(found: &Learned, expected: &Learned) -> f64 {
-    let norm = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let apart = |a: &[f64], b: &[f64]| {
-        let difference: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
-        norm(&difference) / norm(b)
-    };
+fn worst(found: &Learned, expected: &Learned) -> f64 {
     assert_eq!(found.arrays.len(), expected.arrays.len());
-    let arrays = found.arrays.iter().zip(&expected.arrays).map(|(a, b)| apart(a, b));
-    let others = [apart(&[found.norm], &[expected.norm]), apart(&found.forecast, &expected.forecast)];
+    let arrays = found.arrays.iter().zip(&expected.arrays).map(|(a, b)| difference(a, b));
+    let others =
+        [difference(&[found.norm], &[expected.norm]), difference(&found.forecast, &expected.forecast)];
     arrays.chain(others).fold(0.0, f64::max)
 }
 
@@ -213,7 +158,7 @@ fn ranks_that_share_learn_what_one_learns() {
     let one = learn::<f64>(1, Case::of(Shared::Nothing, Wire::Exact));
     for size in [2, 3, 4, 6, 8] {
         for shared in STAGES {
-            let worst = difference(&learn::<f64>(size, Case::of(shared, Wire::Exact)), &one);
+            let worst = worst(&learn::<f64>(size, Case::of(shared, Wire::Exact)), &one);
             println!("{size} ranks, {shared:?}, float64, five AdamW steps: {worst:.1e}");
             // Sums in another order, each 1e-16 off, through a division by the root of a square.
             assert!(worst < 1e-9, "{size} ranks, {shared:?}: {worst:e}");
@@ -238,7 +183,7 @@ fn nothing_changes_what_is_learned_by_recomputing_accumulating_or_offloading() {
         assert_eq!(learn::<f64>(1, with(case(Shared::Nothing), true)).arrays, one.arrays, "the same bits");
         for shared in [Shared::Gradients, Shared::Weights] {
             let three = learn::<f64>(3, case(shared));
-            let worst = difference(&three, &one);
+            let worst = worst(&three, &one);
             assert!(worst < 1e-9, "{recompute} {accumulate} {layers} {shared:?}: {worst:e}");
             if shared == Shared::Weights {
                 let offloaded = learn::<f64>(3, with(case(shared), true));
