@@ -96,16 +96,17 @@ extern "C" __global__ void __launch_bounds__(256, 4)
 }
 
 // Steps from before to after and filters now, given second differences in time: see Leapfrog. `now_share` and
-// `after_share` are what of them goes into now and after; `head` is dt g.
+// `after_share` are what of them goes into now and after; `head` is dt g; `south` is the row of `unknown` before the first,
+// null where that lies on a pole.
 extern "C" __global__ void __launch_bounds__(256, 4)
-    leapfrog_correct(const real* k_u, const real* k_v, const real* table, const real* unknown, real* before_u,
-                     real* before_v, real* before_h, real* now_u, real* now_v, real* now_h, real* work, int rows,
-                     int columns, real dt, real head, real per_dy, real now_share, real after_share) {
+    leapfrog_correct(const real* k_u, const real* k_v, const real* table, const real* unknown, const real* south,
+                     real* before_u, real* before_v, real* before_h, real* now_u, real* now_v, real* now_h, real* work,
+                     int rows, int columns, real dt, real head, real per_dy, real now_share, real after_share) {
   real* memory = row_memory(work, columns);
   for (int line = blockIdx.x; line < 3 * rows; line += gridDim.x) {
     const int j = line / 3, field = line % 3;
     // Nothing passes a pole.
-    if (field == 1 && j == 0) continue;
+    if (field == 1 && j == 0 && !south) continue;
     const i64 start = (i64)(j + HALO) * (columns + 2 * HALO) + HALO;
     const real* k = (field == 0 ? k_u : k_v) + start;
     const real* w = unknown + (i64)j * columns;
@@ -116,9 +117,10 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     const real* z = of + (field == 1 ? 12 : 10);
     const bool smoothed = field != 2 && (z[0] != 0 || z[1] != 0);
     // What w falls by to the west or to the south, times dt g.
+    const real* before_w = field != 1 ? w : j == 0 ? south : w - columns;
     auto fall = [&](int i) {
-      const int neighbour = field == 1 ? i - columns : i == 0 ? columns - 1 : i - 1;
-      return factor * (w[i] - w[neighbour]);
+      const int neighbour = field == 1 ? i : i == 0 ? columns - 1 : i - 1;
+      return factor * (w[i] - before_w[neighbour]);
     };
     const real* falls = memory;
     if (smoothed) {

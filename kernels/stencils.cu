@@ -88,7 +88,8 @@ __device__ __forceinline__ real predicted(const real* before, const real* now, c
 extern "C" __global__ void __launch_bounds__(256)
     leapfrog_predict(const real* before_u, const real* before_v, const real* before_h, const real* now_u,
                      const real* now_v, const real* now_h, const real* k_u, const real* k_v, const real* k_h,
-                     const real* table, real* unknown, int rows, int columns, real twice_dt, real depth, real factor) {
+                     const real* table, real* unknown, int rows, int columns, int north_pole, real twice_dt,
+                     real depth, real factor) {
   int i = column_index(), j = blockIdx.y;
   if (i >= columns) return;
   i64 width = columns + 2 * HALO, start = (j + HALO) * width + HALO;
@@ -97,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(256)
   real along = predicted(before_u, now_u, k_u, east, twice_dt) - predicted(before_u, now_u, k_u, here, twice_dt);
   // Nothing passes a pole.
   real north = 0;
-  if (j + 1 < rows) north = predicted(before_v, now_v, k_v, here + width, twice_dt) * of[MEASURES];
+  if (j + 1 < rows || !north_pole) north = predicted(before_v, now_v, k_v, here + width, twice_dt) * of[MEASURES];
   real across = north - predicted(before_v, now_v, k_v, here, twice_dt) * of[0];
 
   real rise = predicted(before_h, now_h, k_h, here, twice_dt);

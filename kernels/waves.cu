@@ -4,7 +4,7 @@
 // a sum of p terms for each number: any length will do, and those of grids are fast.
 //
 // architectures: sm_80 sm_90a sm_100
-// operations: solve_elliptic
+// operations: waves_forward waves_backward solve_waves
 // hot: waves_forward waves_backward solve_waves
 
 #define PERIODIC 0
@@ -283,13 +283,14 @@ __device__ __forceinline__ void remove_mean(real* x, const real* shares, int row
 
 // The tridiagonal systems of all waves in place: a block has 8 columns, and 32 pieces of each. Both the elimination northward
 // and the substitution southward are recurrences of one number with factors of at most 1: a piece finds what it makes of
-// nothing running in, then what runs in, then its numbers. Columns from `cosines` on are those of waves 1, 2, ...
+// nothing running in, then what runs in, then its numbers. The columns are those from `from` on of a row of amplitudes, of
+// which those from `cosines` on belong to waves 1, 2, ...
 extern "C" __global__ void __launch_bounds__(256, 4)
-    solve_waves(real* x, const real* pivots, const real* carries, const real* shares, int rows, int columns, int waves,
-                int cosines) {
+    solve_waves(real* x, const real* pivots, const real* carries, const real* shares, int rows, int columns, int from,
+                int waves, int cosines) {
   const int piece = threadIdx.x / COLUMNS, column = threadIdx.x % COLUMNS;
   const int place = blockIdx.x * COLUMNS + column;
-  const int wave = place < cosines ? place : place - cosines + 1;
+  const int wave = from + place < cosines ? from + place : from + place - cosines + 1;
   const int each = (rows + PIECES - 1) / PIECES;
   const int start = min(rows, piece * each), end = place < columns ? min(rows, start + each) : start;
   const bool free_constant = shares != nullptr && blockIdx.x == 0;

@@ -1,7 +1,7 @@
 //! The ranks that hold the rest of one grid and of its layers, as a device knows them.
 
 use super::{Communicator, Reduce};
-use crate::device::{Company, Device, Real, Slot};
+use crate::device::{Beyond, Company, Device, Real, Slot};
 use crate::error::Result;
 
 /// Groups of ranks that this one belongs to.
@@ -19,23 +19,33 @@ impl<T: Real> Others<T> {
         Self { bands, units }
     }
 
+    fn bands(&mut self) -> &mut dyn Communicator<T> {
+        self.bands.as_deref_mut().expect("who shares rows was given their group")
+    }
+
     fn units(&mut self) -> &mut dyn Communicator<T> {
         self.units.as_deref_mut().expect("who shares units was given their group")
     }
 }
 
 impl<T: Real> Company<T> for Others<T> {
-    fn swap(&mut self, device: &mut dyn Device<T>, beyond: [Option<[Slot; 2]>; 2]) {
-        let bands = self.bands.as_deref_mut().expect("who shares rows was given their group");
+    fn swap(&mut self, device: &mut dyn Device<T>, fields: &[Beyond]) {
+        let bands = self.bands();
         let own = bands.rank();
-        let (mut sent, mut received) = (Vec::new(), Vec::new());
-        for (slots, other) in beyond.into_iter().zip([own.wrapping_sub(1), own + 1]) {
-            if let Some([given, got]) = slots {
-                sent.push((other, given));
-                received.push((other, got));
-            }
-        }
-        bands.exchange(device, &sent, &received);
+        let others = [own.wrapping_sub(1), own + 1];
+        let of = |which: usize| {
+            let slots = fields.iter().flat_map(|beyond| beyond.iter().zip(others));
+            let slots = slots.filter_map(|(slots, other)| Some((other, slots.as_ref()?[which])));
+            slots.filter(|(_, slot)| !slot.is_empty()).collect::<Vec<_>>()
+        };
+        bands.exchange(device, &of(0), &of(1));
+    }
+
+    fn deal(&mut self, device: &mut dyn Device<T>, given: &[Slot], got: &[Slot]) {
+        let of = |slots: &[Slot]| -> Vec<(usize, Slot)> {
+            slots.iter().copied().enumerate().filter(|(_, slot)| !slot.is_empty()).collect()
+        };
+        self.bands().exchange(device, &of(given), &of(got));
     }
 
     fn gather(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot) {

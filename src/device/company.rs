@@ -10,9 +10,11 @@ use crate::error::Result;
 
 /// Those who hold the rest of what this device holds a part of. All of them ask for the same, in the same order.
 pub trait Company<T: Real>: Send {
-    /// Swaps rows with who holds the band before the first and behind the last row, where there is one: gives the first
-    /// slot, gets the second.
-    fn swap(&mut self, device: &mut dyn Device<T>, beyond: [Option<[Slot; 2]>; 2]);
+    /// Swaps rows of some fields, at once, with who holds the band before the first and behind the last row, where there is
+    /// one: gives the first slot, gets the second. An empty slot is none.
+    fn swap(&mut self, device: &mut dyn Device<T>, fields: &[Beyond]);
+    /// Gives the n-th of all who hold bands, in their order, the n-th slot, and gets another one from it.
+    fn deal(&mut self, device: &mut dyn Device<T>, given: &[Slot], got: &[Slot]);
     /// Gives all who hold units of the same layers what each of them has, one behind the other.
     fn gather(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot);
     /// The transpose: part n of what all of them have, added up, for the n-th.
@@ -24,6 +26,9 @@ pub trait Company<T: Real>: Send {
     /// Ends together.
     fn close(self: Box<Self>) -> Result<()>;
 }
+
+/// Rows that are given and got, before the first row and behind the last.
+pub type Beyond = [Option<[Slot; 2]>; 2];
 
 /// Where an image is cut out of a larger one: its halo rows are copies of rows that others hold, from their first to their
 /// last halo column.
@@ -116,7 +121,7 @@ impl Seam {
             device.place_adjoint(&self.rows(images, x, given[side], slots[0]));
             beyond[side] = Some(slots);
         }
-        with_company(device, |company, device| company.swap(device, beyond));
+        with_company(device, |company, device| company.swap(device, &[beyond]));
         for side in sides {
             device.place(&self.rows(images, x, got[side], room(1, side)));
         }
@@ -130,10 +135,22 @@ pub fn fill<T: Real>(device: &mut dyn Device<T>, map: &HaloMap, x: Slot) {
     if map.images > 1 {
         return seam.swap(device, map.images, x, given, got);
     }
-    // Rows of one image lie together.
-    let rows = |first: usize| x.part(first * seam.row, seam.width * seam.row);
-    let beyond = [0, 1].map(|side| seam.beyond[side].then(|| [rows(given[side]), rows(got[side])]));
-    with_company(device, |company, device| company.swap(device, beyond));
+    fill_together(device, &[(map, x)]);
+}
+
+/// As [`fill`], of images of which there is one each, all at once.
+pub fn fill_together<T: Real>(device: &mut dyn Device<T>, fields: &[(&HaloMap, Slot)]) {
+    let beyond = |(map, x): &(&HaloMap, Slot)| {
+        let seam = map.seam.as_ref()?;
+        // Rows of one image lie together.
+        let rows = |first: usize| x.part(first * seam.row, seam.width * seam.row);
+        let (given, got) = ([seam.width, seam.rows], [0, seam.width + seam.rows]);
+        Some([0, 1].map(|side| seam.beyond[side].then(|| [rows(given[side]), rows(got[side])])))
+    };
+    let fields: Vec<Beyond> = fields.iter().filter_map(beyond).collect();
+    if !fields.is_empty() {
+        with_company(device, |company, device| company.swap(device, &fields));
+    }
 }
 
 /// The transpose: brings the gradient of these rows to those who hold them, and adds what comes from there to where it

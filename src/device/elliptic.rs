@@ -9,8 +9,9 @@
 //! (Swarztrauber 1974, doi:10.1137/0711071, solves Poisson's equation on the sphere in this way.)
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
-use super::{ArenaPlan, Device, Real, Slot};
+use super::{ArenaPlan, Device, Placement, Real, Slot, with_company};
 
 /// What lies beyond the first and the last column, and with it the waves along a row of N points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,7 +118,7 @@ impl Coefficients {
 }
 
 /// One equation, and the slots of its tables: [`new`](Self::new) with the plan, [`upload`](Self::upload) once the device
-/// is allocated, then [`Device::solve_elliptic`] as often as wanted.
+/// is allocated, then [`solve`](Self::solve) as often as wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elliptic {
     pub coefficients: Coefficients,
@@ -127,6 +128,20 @@ pub struct Elliptic {
     pub carries: Slot,
     /// `[rows]`: shares of the whole area, of a singular equation; else empty.
     pub shares: Slot,
+    /// Where other devices hold some of the rows.
+    cut: Option<Box<Cut>>,
+}
+
+/// Bands of rows that devices hold, each of which solves for some of the waves of all rows.
+#[derive(Debug, Clone, PartialEq)]
+struct Cut {
+    /// Of all devices, in their order.
+    bands: Vec<Range<usize>>,
+    own: usize,
+    /// `[devices, rows here, places of a device]`
+    here: Slot,
+    /// `[rows, places of this device]`
+    solved: Slot,
 }
 
 impl Elliptic {
@@ -142,7 +157,35 @@ impl Elliptic {
         }
         let [pivots, carries] = [(); 2].map(|()| plan.slot(rows * coefficients.ends.waves(columns)));
         let shares = if coefficients.is_singular() { plan.slot(rows) } else { Slot::EMPTY };
-        Self { coefficients, pivots, carries, shares }
+        Self { coefficients, pivots, carries, shares, cut: None }
+    }
+
+    /// Of the rows of band `own`, where the device's [company](Device::company) holds the others.
+    pub fn of_band(
+        plan: &mut ArenaPlan,
+        coefficients: Coefficients,
+        bands: &[Range<usize>],
+        own: usize,
+    ) -> Self {
+        let whole = Self::new(plan, coefficients);
+        if bands.len() == 1 {
+            return whole;
+        }
+        let here = plan.slot(bands[own].len() * whole.columns());
+        let places = places(whole.columns(), bands.len(), own);
+        let solved = plan.slot(whole.rows() * places.len());
+        Self { cut: Some(Box::new(Cut { bands: bands.to_vec(), own, here, solved })), ..whole }
+    }
+
+    /// Overwrites x, of the points that are here, with the solution; x may be `right`.
+    pub fn solve<T: Real>(&self, device: &mut dyn Device<T>, right: Slot, x: Slot) {
+        let (ends, columns) = (self.ends(), self.columns());
+        device.waves_forward(ends, columns, right, x);
+        match &self.cut {
+            None => device.solve_waves(self, 0..columns, x),
+            Some(cut) => cut.solve(device, self, x),
+        }
+        device.waves_backward(ends, columns, x);
     }
 
     pub fn rows(&self) -> usize {
@@ -168,5 +211,46 @@ impl Elliptic {
             let shares: Vec<f64> = self.coefficients.area.iter().map(|area| area / whole).collect();
             device.upload(self.shares, &narrow(&shares));
         }
+    }
+}
+
+/// Which places of a row of amplitudes are the `number`-th device's of so many.
+fn places(columns: usize, of: usize, number: usize) -> Range<usize> {
+    columns * number / of..columns * (number + 1) / of
+}
+
+impl Cut {
+    /// Solves for the amplitudes of the rows here, in place: each device gets some places of all rows, and gives them back.
+    fn solve<T: Real>(&self, device: &mut dyn Device<T>, elliptic: &Elliptic, amplitudes: Slot) {
+        let (columns, rows) = (elliptic.columns(), self.bands[self.own].len());
+        let of = |number: usize| places(columns, self.bands.len(), number);
+        let own = of(self.own);
+        let numbers = 0..self.bands.len();
+        let here: Vec<Slot> =
+            numbers.clone().map(|n| self.here.part(rows * of(n).start, rows * of(n).len())).collect();
+        let solved = |n: usize| {
+            let band = &self.bands[n];
+            self.solved.part(band.start * own.len(), band.len() * own.len())
+        };
+        let solved: Vec<Slot> = numbers.clone().map(solved).collect();
+        let placement = |n: usize| Placement {
+            images: rows,
+            rows: 1,
+            columns: 1,
+            channels: of(n).len(),
+            patch: 1,
+            fields: here[n],
+            field_images: rows,
+            image: amplitudes,
+            halo: 0,
+            image_channels: columns,
+            first_channel: of(n).start,
+        };
+        let placements: Vec<Placement> = numbers.map(placement).filter(|p| p.channels > 0).collect();
+        placements.iter().for_each(|placement| device.place_adjoint(placement));
+        with_company(device, |company, device| company.deal(device, &here, &solved));
+        device.solve_waves(elliptic, own, self.solved);
+        with_company(device, |company, device| company.deal(device, &solved, &here));
+        placements.iter().for_each(|placement| device.place(placement));
     }
 }

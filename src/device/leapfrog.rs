@@ -26,7 +26,7 @@ use super::{Flow, Slot, Triple};
 /// and they are what the filter in time of Robert, Asselin and Williams (2009, doi:10.1175/2009MWR2724.1) needs:
 /// `x += alpha nu / 2 w`, `x+ += (alpha - 1) nu / 2 w`.
 ///
-/// On the whole globe: rows are cyclic, both ends lie on poles.
+/// Rows are cyclic. Where an end does not lie on a pole, others hold what comes beyond it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Leapfrog {
     /// Shapes, measures and filters of the rows, g and depth.
@@ -37,7 +37,7 @@ pub struct Leapfrog {
     pub filter: f64,
     /// alpha of the filter in time: 1 is Robert's and Asselin's, 1/2 keeps the mean of three levels.
     pub alpha: f64,
-    /// x-; becomes x+.
+    /// x-; becomes x+. Of it, of x and of k the row of v behind the last row is read, too, if that does not lie on a pole.
     pub before: Triple,
     /// x; is filtered.
     pub now: Triple,
@@ -45,6 +45,8 @@ pub struct Leapfrog {
     pub tendency: Triple,
     /// `[rows, columns]`: the right side of the equation for w_h, times the area of a cell; then its solution.
     pub unknown: Slot,
+    /// `[columns]`: the solution in the row before the first; `None` where the first lies on a pole.
+    pub south: Option<Slot>,
 }
 
 impl Leapfrog {

@@ -27,10 +27,11 @@ mod sum;
 mod transport;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 pub use arena::{ArenaParts, ArenaPlan, Slot};
 pub use boundary::{Boundary, Channel, Edge, Edges, HaloMap, HaloPart, Stagger};
-pub use company::{Company, Seam, with_company};
+pub use company::{Beyond, Company, Seam, with_company};
 pub use daylight::{Daylight, Light, Moment, light};
 pub use elliptic::{Coefficients, Elliptic, Ends, Smoothing};
 pub use flow::{Biharmonic, Filter, Flow, FlowOutput, FluxForm, HALO, Rates, RowMeasures, Triple};
@@ -283,8 +284,13 @@ pub trait Device<T: Real>: Send {
     /// The largest rate of any cell; infinite where a number is none or a thickness is not positive.
     fn fastest_rate(&self, rates: &Rates) -> f64;
 
-    /// Overwrites x `[rows, columns]` with the solution; x may be `right`.
-    fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot);
+    /// Overwrites `to`, which may be `from`, with the amplitudes of rows of `columns` points: cosines of [`Ends::Periodic`] rows
+    /// and behind them their sines, or one amplitude for each wave.
+    fn waves_forward(&mut self, ends: Ends, columns: usize, from: Slot, to: Slot);
+    /// From amplitudes to rows, in place.
+    fn waves_backward(&mut self, ends: Ends, columns: usize, x: Slot);
+    /// Solves an equation for the amplitudes at `places` of all rows, in place: x is `[rows, places]`.
+    fn solve_waves(&mut self, elliptic: &Elliptic, places: Range<usize>, x: Slot);
 
     /// Overwrites `unknown` with the right side of the equation of the step.
     fn leapfrog_predict(&mut self, step: &Leapfrog);

@@ -1,14 +1,15 @@
 //! A device that computes nothing and adds up what its operations would take.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Card;
 use crate::device::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Counting, Daylight,
-    Decode, Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation, Jacobian,
-    LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, RowSmoothing, Sequence, Slot, Sum, Triple,
-    Write, company,
+    Decode, Departures, Device, Elliptic, Ends, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation,
+    Jacobian, LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, RowSmoothing, Sequence, Slot,
+    Sum, Triple, Write, company,
 };
 use crate::error::Result;
 
@@ -346,7 +347,9 @@ impl Device<f32> for Meter {
     fn fastest_rate(&self, _: &Rates) -> f64 {
         0.0
     }
-    fn solve_elliptic(&mut self, _: &Elliptic, _: Slot, _: Slot) {}
+    fn waves_forward(&mut self, _: Ends, _: usize, _: Slot, _: Slot) {}
+    fn waves_backward(&mut self, _: Ends, _: usize, _: Slot) {}
+    fn solve_waves(&mut self, _: &Elliptic, _: Range<usize>, _: Slot) {}
     fn leapfrog_predict(&mut self, _: &Leapfrog) {}
     fn leapfrog_correct(&mut self, _: &Leapfrog) {}
     fn depart(&mut self, _: &Departures) {}

@@ -204,7 +204,7 @@ impl<T: Real> Advection<T> {
             let scalar = self.scalars[0].part(n * rows * columns, rows * columns);
             let terms = [Term::new(Image::plain(scalar), 1.0).times(*factors)];
             self.device.sum(&Sum { rows, columns, y: Image::plain(*right), keep: 0.0, terms: &terms });
-            self.device.solve_elliptic(elliptic, *right, scalar);
+            elliptic.solve(&mut *self.device, *right, scalar);
         }
     }
 }

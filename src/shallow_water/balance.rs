@@ -112,7 +112,7 @@ impl Balance {
 
     fn inverse_laplacian(&mut self, right: &[f64]) -> Result<Vec<f64>> {
         self.device.upload(self.unknown, right);
-        self.device.solve_elliptic(&self.poisson, self.unknown, self.unknown);
+        self.poisson.solve(&mut *self.device, self.unknown, self.unknown);
         let mut solution = vec![0.0; right.len()];
         self.device.download(self.unknown, &mut solution);
         self.device.finish()?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Fields, Layer};
 use crate::device::{
     ArenaPlan, Biharmonic, Boundary, Channel, Device, Edge, Flow, FlowOutput, HALO, HaloMap, Real,
-    RowMeasures, Slot, Stagger, Triple,
+    RowMeasures, Slot, Stagger, Triple, company,
 };
 use crate::error::Result;
 
@@ -19,6 +19,8 @@ pub struct Dynamics {
     u_map: HaloMap,
     v_map: HaloMap,
     h_map: HaloMap,
+    /// Of u, v and h, without the rows beyond the band: those are brought together.
+    here: [HaloMap; 3],
 }
 
 impl Dynamics {
@@ -28,8 +30,7 @@ impl Dynamics {
         Self::plan_band(layer, all, arena)
     }
 
-    /// As [`plan`](Self::plan), of some rows of the layer; the device is given company that holds the others. Explicit
-    /// steps need no more of them than the rows next to these.
+    /// As [`plan`](Self::plan), of some rows of the layer; the device is given company that holds the others.
     pub fn plan_band(layer: Layer, band: Range<usize>, arena: &mut ArenaPlan) -> Result<Self> {
         layer.check()?;
         let (rows, columns) = (band.len(), layer.sphere.columns);
@@ -57,14 +58,11 @@ impl Dynamics {
             f: arena.slot(if of_rows { rows + 2 * HALO } else { len }),
             b: layer.orography.as_ref().map(|_| arena.slot(len)),
         };
-        Ok(Self {
-            flow,
-            u_map: map(true, Stagger::West)?,
-            v_map: map(true, Stagger::South)?,
-            h_map: map(false, Stagger::Centre)?,
-            layer,
-            band,
-        })
+        let u_map = map(true, Stagger::West)?;
+        let v_map = map(true, Stagger::South)?;
+        let h_map = map(false, Stagger::Centre)?;
+        let here = [&u_map, &v_map, &h_map].map(HaloMap::here);
+        Ok(Self { layer, band, flow, u_map, v_map, h_map, here })
     }
 
     /// Shapes and measures of the flow on the device.
@@ -163,9 +161,15 @@ impl Dynamics {
 
     /// Fills the halos of a state.
     pub fn fill<T: Real>(&self, device: &mut dyn Device<T>, x: Triple) {
-        device.halo_fill(&self.u_map, x.u);
-        device.halo_fill(&self.v_map, x.v);
-        device.halo_fill(&self.h_map, x.h);
+        let fields = [(&self.u_map, x.u), (&self.v_map, x.v), (&self.h_map, x.h)];
+        self.here.iter().zip(fields).for_each(|(map, (_, x))| device.halo_fill(map, x));
+        company::fill_together(device, &fields);
+    }
+
+    /// Brings the rows beyond the band of fields that stand where v stands.
+    pub(super) fn fill_cross<T: Real>(&self, device: &mut dyn Device<T>, fields: &[Slot]) {
+        let fields: Vec<_> = fields.iter().map(|&v| (&self.v_map, v)).collect();
+        company::fill_together(device, &fields);
     }
 
     /// Fills the halos of x, computes its tendency and does with it what `output` says.

@@ -83,7 +83,7 @@ mod tests {
         device.allocate(&plan).unwrap();
         elliptic.upload(&mut device);
         device.upload(x, right);
-        device.solve_elliptic(&elliptic, x, x);
+        elliptic.solve(&mut device, x, x);
         let mut solution = right.to_vec();
         device.download(x, &mut solution);
         solution

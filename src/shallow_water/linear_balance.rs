@@ -175,7 +175,7 @@ fn solve(coefficients: Coefficients, right: &[f64]) -> Result<Vec<f64>> {
     device.allocate(&plan)?;
     elliptic.upload(&mut device);
     device.upload(unknown, right);
-    device.solve_elliptic(&elliptic, unknown, unknown);
+    elliptic.solve(&mut device, unknown, unknown);
     let mut solution = vec![0.0; right.len()];
     device.download(unknown, &mut solution);
     Ok(solution)

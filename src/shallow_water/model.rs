@@ -61,19 +61,20 @@ impl<T: Real> ShallowWater<T> {
         })
     }
 
-    /// As [`new`](Self::new), of the rows `band` of the layer: a device that was given
-    /// [company](crate::device::Device::company) steps them while others step the rest. [`start`](Self::start) takes fields of
-    /// all rows, [`fields`](Self::fields) gives those of the band.
-    pub fn of_band(layer: Layer, band: Range<usize>, dt: f64, device: Box<dyn Device<T>>) -> Result<Self> {
+    /// As [`new`](Self::new), of one of the `bands` of rows that the layer is cut into: a device that was given
+    /// [company](crate::device::Device::company) steps the rows of band `own` while others step the rest.
+    /// [`start`](Self::start) takes fields of all rows, [`fields`](Self::fields) gives those of the band.
+    pub fn of_band(
+        layer: Layer,
+        bands: &[Range<usize>],
+        own: usize,
+        dt: f64,
+        device: Box<dyn Device<T>>,
+    ) -> Result<Self> {
         if !layer.sphere.global {
             return Err(Error::input("a box must be told what happens at its edge"));
         }
-        if band.end > layer.sphere.rows || band.len() < HALO {
-            return Err(Error::input(format!(
-                "rows {band:?} are no band of {} rows: a band holds at least {HALO}",
-                layer.sphere.rows
-            )));
-        }
+        let band = checked(&layer, bands, own)?;
         Self::with_scheme(layer, band, dt, device, |dynamics, arena| {
             Ok(Scheme::RungeKutta(RungeKutta::plan(dynamics, None, arena)))
         })
@@ -101,13 +102,25 @@ impl<T: Real> ShallowWater<T> {
     /// A layer of the whole globe at rest that takes leapfrog steps of `dt` [s] in which gravity waves are implicit: as
     /// accurate, and an order of magnitude faster. [`Layer::semi_implicit_step`] says how long they may be.
     pub fn semi_implicit(layer: Layer, dt: f64, device: Box<dyn Device<T>>) -> Result<Self> {
+        let all = 0..layer.sphere.rows;
+        Self::semi_implicit_of_band(layer, &[all], 0, dt, device)
+    }
+
+    /// As [`semi_implicit`](Self::semi_implicit), of one band as with [`of_band`](Self::of_band).
+    pub fn semi_implicit_of_band(
+        layer: Layer,
+        bands: &[Range<usize>],
+        own: usize,
+        dt: f64,
+        device: Box<dyn Device<T>>,
+    ) -> Result<Self> {
         if !layer.sphere.global {
             return Err(Error::input("semi-implicit steps need the whole globe")
                 .hint("step a box by the Runge-Kutta scheme"));
         }
-        let all = 0..layer.sphere.rows;
-        Self::with_scheme(layer, all, dt, device, |dynamics, arena| {
-            Ok(Scheme::SemiImplicit(SemiImplicit::plan(dynamics, dt, arena)))
+        let band = checked(&layer, bands, own)?;
+        Self::with_scheme(layer, band, dt, device, |dynamics, arena| {
+            Ok(Scheme::SemiImplicit(SemiImplicit::plan(dynamics, bands, own, dt, arena)))
         })
     }
 
@@ -225,4 +238,25 @@ impl<T: Real> ShallowWater<T> {
         self.moment.time = self.moment.step as f64 * dt;
         Ok(())
     }
+}
+
+/// The band of that number, where the bands are all rows, one behind the other, and each holds what its neighbours' halos and
+/// its own pole rule copy.
+fn checked(layer: &Layer, bands: &[Range<usize>], own: usize) -> Result<Range<usize>> {
+    let rows = layer.sphere.rows;
+    let mut end = 0;
+    for band in bands {
+        // The row of faces on the pole is no other's mirror.
+        let least = if band.start == 0 || band.end == rows { HALO + 1 } else { HALO };
+        if band.start != end || (bands.len() > 1 && band.len() < least) {
+            return Err(Error::input(format!(
+                "rows {band:?} are no band of {rows} rows: it begins where the one before ends and holds at least {least}"
+            )));
+        }
+        end = band.end;
+    }
+    let band = bands.get(own).cloned().filter(|_| end == rows);
+    band.ok_or_else(|| {
+        Error::input(format!("{bands:?} are no bands of {rows} rows of which one is number {own}"))
+    })
 }

@@ -4,10 +4,13 @@
 //! (u, v, h) about the layer's depth are averaged over before and after, which takes a Helmholtz equation for each step;
 //! what limits the step is then the wind across the poles. The filter of the polar rows is part of the equation.
 
+use std::ops::Range;
+
 use super::dynamics::Dynamics;
 use super::laplacian;
 use crate::device::{
     ArenaPlan, Coefficients, Device, Elliptic, FlowOutput, Leapfrog, Real, Slot, Smoothing, Triple,
+    with_company,
 };
 
 /// nu of the filter in time.
@@ -23,6 +26,8 @@ pub(super) struct SemiImplicit {
     now: Triple,
     tendency: Triple,
     unknown: Slot,
+    /// The unknown in the row before the first, where another device holds it.
+    south: Option<Slot>,
     /// The equations of a step, and of the first, which is half as long.
     equation: Elliptic,
     first_equation: Elliptic,
@@ -30,10 +35,16 @@ pub(super) struct SemiImplicit {
 }
 
 impl SemiImplicit {
-    /// Takes slots for steps of `dt` [s].
-    pub fn plan(dynamics: &Dynamics, dt: f64, arena: &mut ArenaPlan) -> Self {
+    /// Takes slots for steps of `dt` [s] on the `own`-th of the bands that devices hold.
+    pub fn plan(
+        dynamics: &Dynamics,
+        bands: &[Range<usize>],
+        own: usize,
+        dt: f64,
+        arena: &mut ArenaPlan,
+    ) -> Self {
         let layer = dynamics.layer();
-        let rows = layer.sphere.rows as isize;
+        let (rows, columns) = (layer.sphere.rows as isize, layer.sphere.columns);
         let smoothing = Smoothing {
             centres: (0..rows).map(|j| layer.measures(j).filter.strength()).collect(),
             faces: (0..=rows).map(|j| layer.measures(j).face_filter.strength()).collect(),
@@ -42,14 +53,15 @@ impl SemiImplicit {
             let kappa = 1.0 / (dt * dt * layer.gravity * layer.depth);
             let smoothing = Some(smoothing.clone());
             let coefficients = Coefficients { smoothing, ..laplacian::global(&layer.sphere, |_| kappa) };
-            Elliptic::new(arena, coefficients)
+            Elliptic::of_band(arena, coefficients, bands, own)
         };
         let (equation, first_equation) = (equation(dt), equation(dt / 2.0));
         Self {
             before: dynamics.triple(arena),
             now: dynamics.triple(arena),
             tendency: dynamics.triple(arena),
-            unknown: arena.slot(layer.sphere.rows * layer.sphere.columns),
+            unknown: arena.slot(dynamics.band().len() * columns),
+            south: (own > 0).then(|| arena.slot(columns)),
             equation,
             first_equation,
             first: true,
@@ -86,11 +98,23 @@ impl SemiImplicit {
                 .for_each(|(from, to)| device.copy(from, to));
         }
         let (now, before, tendency, unknown) = (self.now, self.before, self.tendency, self.unknown);
-        let step =
-            Leapfrog { flow: *dynamics.shape(), dt, filter, alpha: ALPHA, before, now, tendency, unknown };
+        let (flow, alpha, south) = (*dynamics.shape(), ALPHA, self.south);
+        let step = Leapfrog { flow, dt, filter, alpha, before, now, tendency, unknown, south };
         dynamics.flow(device, now, &FlowOutput::Tendency(tendency));
+        let is_cut = flow.poles != [true; 2];
+        if is_cut {
+            dynamics.fill_cross(device, &[before.v, tendency.v]);
+        }
         device.leapfrog_predict(&step);
-        device.solve_elliptic(equation, unknown, unknown);
+        equation.solve(device, unknown, unknown);
+        if is_cut {
+            // Each gives its last row to the band beyond it.
+            let (rows, columns) = (flow.rows, flow.columns);
+            let last = unknown.part((rows - 1) * columns, columns);
+            let beyond =
+                [south.map(|south| [Slot::EMPTY, south]), (!flow.poles[1]).then_some([last, Slot::EMPTY])];
+            with_company(device, |company, device| company.swap(device, &[beyond]));
+        }
         device.leapfrog_correct(&step);
         std::mem::swap(&mut self.now, &mut self.before);
         dynamics.damp(device, self.now, tendency, 2.0 * dt);

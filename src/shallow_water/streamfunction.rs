@@ -232,7 +232,7 @@ impl Inversion {
     fn solve(&mut self, elliptic: &Elliptic, right: &[f64]) -> Vec<f64> {
         let x = self.x.part(0, right.len());
         self.device.upload(x, right);
-        self.device.solve_elliptic(elliptic, x, x);
+        elliptic.solve(&mut self.device, x, x);
         let mut solution = vec![0.0; right.len()];
         self.device.download(x, &mut solution);
         solution

@@ -1,6 +1,6 @@
 //! Moving numbers, passes over whole slots, halos.
 
-use super::super::{Boundary, Channel, Company, Device, Edge, Edges, Real, Slot, Stagger};
+use super::super::{Beyond, Boundary, Channel, Company, Device, Edge, Edges, Real, Slot, Stagger};
 use super::{Bench, Case, case};
 use crate::error::Result;
 
@@ -157,11 +157,17 @@ fn halo_adjoint_of_many_channels<T: Real>(bench: &mut Bench<'_, T>) -> Result<()
 struct Ring;
 
 impl<T: Real> Company<T> for Ring {
-    fn swap(&mut self, device: &mut dyn Device<T>, beyond: [Option<[Slot; 2]>; 2]) {
-        if let [Some(before), Some(behind)] = beyond {
-            device.copy(before[0], behind[1]);
-            device.copy(behind[0], before[1]);
+    fn swap(&mut self, device: &mut dyn Device<T>, fields: &[Beyond]) {
+        for beyond in fields {
+            if let [Some(before), Some(behind)] = beyond {
+                device.copy(before[0], behind[1]);
+                device.copy(behind[0], before[1]);
+            }
         }
+    }
+
+    fn deal(&mut self, device: &mut dyn Device<T>, given: &[Slot], got: &[Slot]) {
+        given.iter().zip(got).for_each(|(&from, &to)| device.copy(from, to));
     }
 
     fn gather(&mut self, device: &mut dyn Device<T>, from: Slot, to: Slot) {

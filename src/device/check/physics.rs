@@ -3,7 +3,7 @@
 use super::super::{
     ArenaPlan, Biharmonic, Coefficients, Departures, Edge, Edges, Elliptic, Ends, Filter, Flow, FlowOutput,
     FluxForm, HALO, Image, Interpolation, Jacobian, Lattice, Leapfrog, Rates, Real, RowMeasures,
-    RowSmoothing, Smoothing, Sum, Term, Triple, Write,
+    RowSmoothing, Slot, Smoothing, Sum, Term, Triple, Write,
 };
 use super::{Bench, Case, case};
 use crate::error::Result;
@@ -15,9 +15,12 @@ pub(super) fn cases() -> Vec<Case> {
         case!(flow: flow_of_wide_rows),
         case!(biharmonic),
         case!(fastest_rate),
-        case!(solve_elliptic),
-        case!(solve_elliptic: solve_elliptic_of_grids),
-        case!(solve_elliptic: solve_elliptic_of_wide_rows),
+        case!(waves_forward),
+        case!(waves_backward),
+        case!(solve_waves),
+        case!(solve_waves: solve_elliptic),
+        case!(solve_waves: solve_elliptic_of_grids),
+        case!(solve_waves: solve_elliptic_of_wide_rows),
         case!(leapfrog_predict),
         case!(leapfrog_correct),
         case!(depart),
@@ -195,14 +198,43 @@ fn fastest_rate<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
     Ok(())
 }
 
-/// Solves an equation whose couplings vary from row to row, out of place and in place.
-fn solve<T: Real>(
+/// Rows of every length, out of place and in place.
+fn waves_forward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    transforms(bench, |bench, ends, columns, [from, to]| {
+        bench.device.waves_forward(ends, columns, from, to);
+        bench.device.waves_forward(ends, columns, from, from);
+        bench.compare_all(&[from, to], 30.0 * (columns as f64).sqrt());
+    })
+}
+
+fn waves_backward<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    transforms(bench, |bench, ends, columns, [x, _]| {
+        bench.device.waves_backward(ends, columns, x);
+        bench.compare(x, 30.0 * (columns as f64).sqrt());
+    })
+}
+
+fn transforms<T: Real>(
+    bench: &mut Bench<'_, T>,
+    work: impl Fn(&mut Bench<'_, T>, Ends, usize, [Slot; 2]),
+) -> Result<()> {
+    for ends in [Ends::Periodic, Ends::Dirichlet, Ends::Neumann] {
+        for [rows, columns] in [[1, 1], [2, 2], [3, 5], [5, 61], [4, 30], [7, 77], [3, 360]] {
+            let slots = bench.slots([rows * columns; 2])?;
+            work(bench, ends, columns, slots);
+        }
+    }
+    Ok(())
+}
+
+/// An equation whose couplings vary from row to row, its tables in place, and two arrays of its points.
+fn equation<T: Real>(
     bench: &mut Bench<'_, T>,
     [rows, columns]: [usize; 2],
     ends: Ends,
     diagonal: f64,
     smoothed: bool,
-) -> Result<()> {
+) -> Result<(Elliptic, [Slot; 2])> {
     let row = |j: usize| 1.0 + 0.5 * ((j * j) as f64).sin();
     let mut south: Vec<f64> = (0..=rows).map(row).collect();
     if ends != Ends::Dirichlet {
@@ -230,8 +262,37 @@ fn solve<T: Real>(
         bench.device.download(table, &mut values);
         bench.upload(table, &values.into_iter().map(|x| held(x.wide())).collect::<Vec<_>>());
     }
-    bench.device.solve_elliptic(&elliptic, right, x);
-    bench.device.solve_elliptic(&elliptic, right, right);
+    Ok((elliptic, [right, x]))
+}
+
+/// Amplitudes at some places of a row: cosines, cosines and sines, sines.
+fn solve_waves<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
+    for ends in [Ends::Periodic, Ends::Dirichlet, Ends::Neumann] {
+        for (shape, diagonal) in [([3, 5], 0.0), ([33, 30], 0.0), ([70, 77], 0.1)] {
+            let [rows, columns] = shape;
+            for places in [0..columns / 3, columns / 3..columns - 1, columns - 1..columns] {
+                let (elliptic, [x, _]) = equation(bench, shape, ends, diagonal, true)?;
+                let x = x.part(0, rows * places.len());
+                bench.device.solve_waves(&elliptic, places, x);
+                bench.compare(x, 30.0 * rows as f64);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Solves an equation, out of place and in place.
+fn solve<T: Real>(
+    bench: &mut Bench<'_, T>,
+    shape: [usize; 2],
+    ends: Ends,
+    diagonal: f64,
+    smoothed: bool,
+) -> Result<()> {
+    let [rows, columns] = shape;
+    let (elliptic, [right, x]) = equation(bench, shape, ends, diagonal, smoothed)?;
+    elliptic.solve(bench.device, right, x);
+    elliptic.solve(bench.device, right, right);
     // Sums over a row, there and back, and along a column, where a weak diagonal lets them grow.
     for slot in [x, right] {
         bench.compare(slot, 30.0 * (columns as f64).sqrt().max(rows as f64));
@@ -269,32 +330,38 @@ fn solve_elliptic_of_wide_rows<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> 
     solve(bench, WIDE, Ends::Periodic, 0.1, false)
 }
 
-/// A leapfrog step: fields of before, now and the tendency, and the unknown.
-fn step<T: Real>(bench: &mut Bench<'_, T>, shape: [usize; 2]) -> Result<Leapfrog> {
-    let Layer { flow, triples: [before, now, tendency, other] } = Layer::start(bench, shape, true, true)?;
-    let unknown = other.u.part(0, flow.rows * flow.columns);
-    Ok(Leapfrog { flow, dt: held(0.2), filter: 0.1, alpha: 0.53, before, now, tendency, unknown })
+/// Leapfrog steps: fields of before, now and the tendency, and the unknown,
+/// on the whole globe, or on a band with others beyond the last row or on both sides.
+fn steps<T: Real>(bench: &mut Bench<'_, T>, work: impl Fn(&mut Bench<'_, T>, &Leapfrog)) -> Result<()> {
+    for (n, poles) in [[true; 2], [true, false], [false; 2]].into_iter().enumerate() {
+        for shape in SHAPES {
+            let layer = Layer::start(bench, shape, true, true)?;
+            let Layer { mut flow, triples: [before, now, tendency, other] } = layer;
+            flow.poles = poles;
+            let (unknown, south) = (other.u.part(0, flow.rows * flow.columns), other.v.part(0, flow.columns));
+            let south = (n == 2).then_some(south);
+            let (dt, filter, alpha) = (held(0.2), 0.1, 0.53);
+            work(bench, &Leapfrog { flow, dt, filter, alpha, before, now, tendency, unknown, south });
+        }
+    }
+    Ok(())
 }
 
 fn leapfrog_predict<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
-    for shape in SHAPES {
-        let step = step(bench, shape)?;
-        bench.device.leapfrog_predict(&step);
+    steps(bench, |bench, step| {
+        bench.device.leapfrog_predict(step);
         // Fourth differences of the filtered rows, of numbers rounded five times; kappa and nu.
         bench.compare(step.unknown, 40.0);
-    }
-    Ok(())
+    })
 }
 
 fn leapfrog_correct<T: Real>(bench: &mut Bench<'_, T>) -> Result<()> {
-    for shape in SHAPES {
-        let step = step(bench, shape)?;
-        bench.device.leapfrog_correct(&step);
+    steps(bench, |bench, step| {
+        bench.device.leapfrog_correct(step);
         // A few sums, and the passes of the filter.
         compare(bench, step.before, 20.0);
         compare(bench, step.now, 20.0);
-    }
-    Ok(())
+    })
 }
 
 /// The globe with and without rows on the poles, a band around it, and a box.

@@ -1,10 +1,11 @@
-//! Solves an elliptic equation: rows to waves, one tridiagonal system for each wave, waves to rows.
+//! The middle of an elliptic equation: one tridiagonal system for each wave of its rows.
+
+use std::ops::Range;
 
 use super::super::{Elliptic, Ends, Real};
 use super::instructions::Instructions;
 use super::threads::Threads;
 use super::vector::{Parts, vectorised};
-use super::waves::Waves;
 
 /// Waves that one task sweeps through all rows at once: a few vectors for each row.
 const BLOCK: usize = 64;
@@ -16,58 +17,44 @@ pub(super) struct Tables<'a, T> {
     pub shares: &'a [T],
 }
 
-/// Overwrites x; `right` is `None` where x holds the right side.
-pub(super) fn solve<T: Real>(
-    threads: &Threads,
-    instructions: Instructions,
-    elliptic: &Elliptic,
-    waves: &Waves<T>,
-    tables: &Tables<'_, T>,
-    right: Option<&[T]>,
-    x: &mut [T],
-) {
-    assert_eq!(x.len(), elliptic.rows() * elliptic.columns(), "one value for each point");
-    match right {
-        Some(right) => waves.forward(threads, right, x),
-        None => waves.forward_in_place(threads, x),
-    }
-    if !tables.shares.is_empty() {
-        remove_mean_of_sums(x, elliptic.columns(), tables.shares);
-    }
-    solve_waves(threads, instructions, elliptic, tables, x);
-    if !tables.shares.is_empty() {
-        remove_mean(x, elliptic.columns(), tables.shares);
-    }
-    waves.backward(threads, x);
-}
-
-/// The tridiagonal systems of all waves, in place.
-fn solve_waves<T: Real>(
+/// Solves the systems of the waves at `places` of a row of amplitudes, in place: x is `[rows, places]`.
+pub(super) fn solve_waves<T: Real>(
     threads: &Threads,
     instructions: Instructions,
     elliptic: &Elliptic,
     tables: &Tables<'_, T>,
+    places: Range<usize>,
     x: &mut [T],
 ) {
-    let columns = elliptic.columns();
-    let waves = elliptic.ends().waves(columns);
+    let columns = places.len();
+    assert_eq!(x.len(), elliptic.rows() * columns, "one amplitude for each row and place");
+    assert!(places.end <= elliptic.columns(), "places of a row");
+    let has_mean = places.start == 0 && columns > 0 && !tables.shares.is_empty();
+    if has_mean {
+        remove_mean_of_sums(x, columns, tables.shares);
+    }
+    let waves = elliptic.ends().waves(elliptic.columns());
     // Cosines and sines of one k stand apart but have one system.
     let mut blocks = Vec::new();
     let runs: &[(usize, usize, usize)] = match elliptic.ends() {
-        Ends::Periodic => &[(0, 0, waves), (waves, 1, columns - waves)],
-        Ends::Dirichlet | Ends::Neumann => &[(0, 0, columns)],
+        Ends::Periodic => &[(0, 0, waves), (waves, 1, elliptic.columns() - waves)],
+        Ends::Dirichlet | Ends::Neumann => &[(0, 0, waves)],
     };
     for &(place, wave, len) in runs {
-        for start in (0..len).step_by(BLOCK) {
-            blocks.push((place + start, wave + start, BLOCK.min(len - start)));
+        let here = place.max(places.start)..(place + len).min(places.end);
+        for start in here.clone().step_by(BLOCK) {
+            blocks.push((start - places.start, wave + start - place, BLOCK.min(here.end - start)));
         }
     }
-    let x = Parts::new(x);
+    let parts = Parts::new(x);
     threads.each(blocks.len(), |task| {
         let (place, wave, len) = blocks[task];
         let tables = [&tables.pivots[wave..], &tables.carries[wave..]];
-        sweep(instructions, tables, elliptic.rows(), waves, &x, columns, place, len);
+        sweep(instructions, tables, elliptic.rows(), waves, &parts, columns, place, len);
     });
+    if has_mean {
+        remove_mean(x, columns, tables.shares);
+    }
 }
 
 vectorised! {

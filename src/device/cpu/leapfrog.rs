@@ -26,7 +26,7 @@ struct Rows<'a, T> {
 impl<'a, T: Real> Rows<'a, T> {
     fn new(step: &'a Leapfrog, table: &'a [T]) -> Self {
         let flow = &step.flow;
-        assert_eq!(flow.poles, [true; 2], "a leapfrog step needs the whole globe");
+        assert_eq!(flow.poles[0], step.south.is_none(), "a pole, or a row before the first");
         assert_eq!(table.len(), (flow.rows + 2 * HALO) * RowMeasures::COUNT, "measures of each row");
         Self { step, table }
     }
@@ -71,7 +71,8 @@ pub(super) fn predict<T: Real>(
     };
     let zero = T::default();
     // p of v on the south faces of row j; nothing passes a pole.
-    let cross = |j: usize, p: &mut [T]| if j == count { p.fill(zero) } else { predict(1, j, p) };
+    let is_pole = |j: usize| j == count && step.flow.poles[1];
+    let cross = |j: usize, p: &mut [T]| if is_pole(j) { p.fill(zero) } else { predict(1, j, p) };
     let block = lines_per_task(count);
     threads.chunks(unknown, block * n, |task, unknown| {
         let first = task * block;
@@ -86,7 +87,7 @@ pub(super) fn predict<T: Real>(
             predict(2, j, &mut rise);
             roughen(instructions, T::of(rows.filter(j, CENTRE_FILTER).strength()), &mut rise, &mut work);
             let per_area = rows.coefficient(j, 4);
-            let north_length = if j + 1 == count { zero } else { rows.coefficient(j + 1, 0) };
+            let north_length = if is_pole(j + 1) { zero } else { rows.coefficient(j + 1, 0) };
             let lengths = [rows.coefficient(j, 0), north_length];
             // dy / (2 area) stands for the area.
             let depth = T::of(2.0 * step.dt * step.flow.depth) * per_area;
@@ -162,18 +163,18 @@ vectorised! {
     }
 }
 
-/// `before` becomes after, `now` is filtered. Read are the tendencies of u and v, the measures of the rows, and the
-/// solution.
+/// `before` becomes after, `now` is filtered. Read are the tendencies of u and v, the measures of the rows, the solution, and
+/// its row before the first, if there is one.
 pub(super) fn correct<T: Real>(
     threads: &Threads,
     instructions: Instructions,
     step: &Leapfrog,
-    read: [&[T]; 4],
+    read: [&[T]; 5],
     before: [&mut [T]; 3],
     now: [&mut [T]; 3],
 ) {
     let (count, n) = (step.flow.rows, step.flow.columns);
-    let [along, cross, table, unknown] = read;
+    let [along, cross, table, unknown, beyond] = read;
     let rows = Rows::new(step, table);
     assert_eq!(unknown.len(), count * n, "one unknown for each cell");
     let block = lines_per_task(count);
@@ -196,8 +197,8 @@ pub(super) fn correct<T: Real>(
             smooth_alone(instructions, rows.filter(j, CENTRE_FILTER).z, &mut fall, &mut work);
             let (x, x_now) = fields(u);
             corrected(instructions, rows.of(along, j), &fall, dt, shares, x, x_now);
-            if j > 0 {
-                let south = &unknown[(j - 1) * n..][..n];
+            if j > 0 || !beyond.is_empty() {
+                let south = j.checked_sub(1).map_or(beyond, |south| &unknown[south * n..][..n]);
                 slope(instructions, head * T::of(1.0 / step.flow.dy), w, south, &mut fall);
                 smooth_alone(instructions, rows.filter(j, FACE_FILTER).z, &mut fall, &mut work);
                 let (x, x_now) = fields(v);

@@ -37,13 +37,15 @@ mod vector;
 mod waves;
 mod winograd;
 
+use std::ops::Range;
+
 pub use instructions::Instructions;
 
 use super::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Counting, Daylight,
-    Decode, Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation, Jacobian,
-    LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence, Slot, Sum,
-    Triple, Write, company,
+    Decode, Departures, Device, Elliptic, Ends, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation,
+    Jacobian, LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence,
+    Slot, Sum, Triple, Write, company,
 };
 use crate::error::{Error, Result};
 use prepared::Prepared;
@@ -462,14 +464,24 @@ impl<T: Real> Device<T> for Cpu<T> {
         rates::fastest_rate(&self.threads, self.instructions, rates, reads)
     }
 
-    fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot) {
-        let waves = self.waves.get(elliptic.ends(), elliptic.columns());
-        let right = (right != x).then_some(right);
-        let ([pivots, carries, shares, right_values], [x]) =
-            self.arena.views([elliptic.pivots, elliptic.carries, elliptic.shares, slot_or_empty(right)], [x]);
+    fn waves_forward(&mut self, ends: Ends, columns: usize, from: Slot, to: Slot) {
+        let waves = self.waves.get(ends, columns);
+        if from == to {
+            return waves.forward_in_place(&self.threads, self.arena.write(to));
+        }
+        let ([from], [to]) = self.arena.views([from], [to]);
+        waves.forward(&self.threads, from, to);
+    }
+
+    fn waves_backward(&mut self, ends: Ends, columns: usize, x: Slot) {
+        self.waves.get(ends, columns).backward(&self.threads, self.arena.write(x));
+    }
+
+    fn solve_waves(&mut self, elliptic: &Elliptic, places: Range<usize>, x: Slot) {
+        let ([pivots, carries, shares], [x]) =
+            self.arena.views([elliptic.pivots, elliptic.carries, elliptic.shares], [x]);
         let tables = elliptic::Tables { pivots, carries, shares };
-        let right = right.map(|_| right_values);
-        elliptic::solve(&self.threads, self.instructions, elliptic, &waves, &tables, right, x);
+        elliptic::solve_waves(&self.threads, self.instructions, elliptic, &tables, places, x);
     }
 
     fn depart(&mut self, departures: &Departures) {
@@ -507,12 +519,12 @@ impl<T: Real> Device<T> for Cpu<T> {
 
     fn leapfrog_correct(&mut self, step: &Leapfrog) {
         let (before, now, k) = (step.before, step.now, step.tendency);
-        let ([ku, kv, table, unknown], [bu, bv, bh, u, v, h]) = self.arena.views(
-            [k.u, k.v, step.flow.table, step.unknown],
+        let (read, [bu, bv, bh, u, v, h]) = self.arena.views(
+            [k.u, k.v, step.flow.table, step.unknown, slot_or_empty(step.south)],
             [before.u, before.v, before.h, now.u, now.v, now.h],
         );
         let (before, now) = ([bu, bv, bh], [u, v, h]);
-        leapfrog::correct(&self.threads, self.instructions, step, [ku, kv, table, unknown], before, now);
+        leapfrog::correct(&self.threads, self.instructions, step, read, before, now);
     }
 
     fn jacobian(&mut self, jacobian: &Jacobian) {

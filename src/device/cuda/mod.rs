@@ -12,7 +12,6 @@ mod copies;
 mod cudnn;
 mod driver;
 mod elementary;
-mod elliptic;
 mod fields;
 mod flow;
 mod graphs;
@@ -57,12 +56,13 @@ pub use survey::{Card, Installed, cards, installed};
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::{
     Above, AdamW, ArenaPlan, Beside, Biharmonic, Cell, CellGradients, Company, Convolution, Counting,
-    Daylight, Decode, Departures, Device, Elliptic, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation,
-    Jacobian, LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, Real, RowSmoothing, Sequence,
-    Slot, Sum, Triple, Write, company,
+    Daylight, Decode, Departures, Device, Elliptic, Ends, Flow, FlowOutput, HaloMap, Int8Kernel,
+    Interpolation, Jacobian, LayerNorm, Leapfrog, Loss, Picking, Placement, Rates, Readout, Real,
+    RowSmoothing, Sequence, Slot, Sum, Triple, Write, company,
 };
 use crate::error::{Error, Result};
 use beside::Side;
@@ -525,8 +525,16 @@ impl<T: Real> Device<T> for Cuda<T> {
         self.attempt(|cuda| flow::fastest_rate(cuda, rates)).unwrap_or(f64::INFINITY)
     }
 
-    fn solve_elliptic(&mut self, elliptic: &Elliptic, right: Slot, x: Slot) {
-        self.attempt(|cuda| elliptic::solve(cuda, elliptic, right, x));
+    fn waves_forward(&mut self, ends: Ends, columns: usize, from: Slot, to: Slot) {
+        self.attempt(|cuda| waves::forward(cuda, ends, columns, from, to));
+    }
+
+    fn waves_backward(&mut self, ends: Ends, columns: usize, x: Slot) {
+        self.attempt(|cuda| waves::backward(cuda, ends, columns, x));
+    }
+
+    fn solve_waves(&mut self, elliptic: &Elliptic, places: Range<usize>, x: Slot) {
+        self.attempt(|cuda| waves::solve(cuda, elliptic, places, x));
     }
 
     fn leapfrog_predict(&mut self, step: &Leapfrog) {

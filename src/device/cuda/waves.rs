@@ -1,12 +1,18 @@
-//! Transforms of rows on the GPU: their tables, and their launches.
+//! Transforms of rows on the GPU and what is solved of their waves: tables and launches.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
-use super::super::{Ends, Real, Slot};
+use super::super::{Elliptic, Ends, Real, Slot};
 use super::Cuda;
 use super::driver::{Gpu, Memory};
+use super::memory::check_disjoint;
+use super::modules::Grid;
 use super::rows::Lines;
 use crate::error::Result;
+
+/// Columns of a block that solves.
+const COLUMNS: usize = 8;
 
 /// The transforms whose tables are on the GPU.
 #[derive(Default)]
@@ -119,7 +125,6 @@ fn number(ends: Ends) -> usize {
     }
 }
 
-/// Overwrites `to`, which may be `from`, with the amplitudes of rows of `columns`.
 pub(super) fn forward<T: Real>(
     cuda: &Cuda<T>,
     ends: Ends,
@@ -127,12 +132,37 @@ pub(super) fn forward<T: Real>(
     from: Slot,
     to: Slot,
 ) -> Result<()> {
+    assert!(from.len() == to.len() && to.len().is_multiple_of(columns), "amplitudes for each row");
+    check_disjoint(&[if from == to { Slot::EMPTY } else { from }], &[to]);
     transform(cuda, "waves_forward", ends, columns, &[from, to])
 }
 
-/// From amplitudes to rows, in place.
 pub(super) fn backward<T: Real>(cuda: &Cuda<T>, ends: Ends, columns: usize, x: Slot) -> Result<()> {
     transform(cuda, "waves_backward", ends, columns, &[x])
+}
+
+/// The systems of all waves at these places at once.
+pub(super) fn solve<T: Real>(
+    cuda: &Cuda<T>,
+    elliptic: &Elliptic,
+    places: Range<usize>,
+    x: Slot,
+) -> Result<()> {
+    let (rows, columns) = (elliptic.rows(), places.len());
+    let count = elliptic.ends().waves(elliptic.columns());
+    assert_eq!(x.len(), rows * columns, "one amplitude for each row and place");
+    assert!(places.end <= elliptic.columns(), "places of a row");
+    let Elliptic { pivots, carries, shares, .. } = *elliptic;
+    assert!(
+        pivots.len() == rows * count && carries.len() == pivots.len(),
+        "one pivot for each wave of a row"
+    );
+    assert!([0, rows].contains(&shares.len()), "one share for each row");
+    check_disjoint(&[pivots, carries, shares], &[x]);
+    let shares = if places.start == 0 { shares } else { Slot::EMPTY };
+    let launch = cuda.kernel("solve_waves").slot(x).slot(pivots).slot(carries).slot(shares);
+    let launch = launch.int(rows).int(columns).int(places.start).int(count).int(count);
+    launch.run(Grid::blocks(columns.div_ceil(COLUMNS)))
 }
 
 fn transform<T: Real>(

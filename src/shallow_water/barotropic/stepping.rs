@@ -103,7 +103,7 @@ impl<T: Real> Barotropic<T> {
         // lap psi' - f^2/(g H) psi' = q, over the area of each cell.
         let circulation = [Term::new(Image::plain(state), 1.0).times(slots.area)];
         device.sum(&Sum { rows, columns, y: solution, keep: 0.0, terms: &circulation });
-        device.solve_elliptic(&self.elliptic, slots.solution, slots.solution);
+        self.elliptic.solve(&mut **device, slots.solution, slots.solution);
 
         let share = self.drive.as_ref().map_or(0.0, |drive| drive.share(later));
         let references = |slots: [Slot; 2]| {

@@ -12,10 +12,10 @@ fn solve<T: Real>(coefficients: &Coefficients, right: &[f64], threads: usize) ->
     device.allocate(&plan).unwrap();
     elliptic.upload(&mut device);
     device.upload(from, &right.iter().map(|&r| T::of(r)).collect::<Vec<_>>());
-    device.solve_elliptic(&elliptic, from, to);
+    elliptic.solve(&mut device, from, to);
     let (mut x, mut in_place) = (vec![T::default(); right.len()], vec![T::default(); right.len()]);
     device.download(to, &mut x);
-    device.solve_elliptic(&elliptic, from, from);
+    elliptic.solve(&mut device, from, from);
     device.download(from, &mut in_place);
     assert_eq!(x, in_place, "in place");
     x.into_iter().map(Real::wide).collect()
