@@ -319,13 +319,32 @@ fn a_training_is_planned_for_numbers_of_gpus_that_share_its_batches() {
     assert!(seconds.is_sorted() && ways.len() >= 4 * 3, "{ways:?}");
     assert_eq!(ways.iter().filter(|way| way["best"] == true).count(), 1);
     let way = |zero: u64, wire: &str, key: &str| {
-        let found = ways.iter().find(|w| w["zero"] == zero && w["wire"] == wire && w["domain"] == 1).unwrap();
+        let is_it = |w: &&Value| w["zero"] == zero && w["wire"] == wire && w["data"] == 4;
+        let found = ways.iter().find(is_it).unwrap();
         found[key].as_f64().unwrap()
     };
     let memory = [0, 1, 2].map(|zero| way(zero, "float32", "memory"));
     // Of so small a network the buckets of shared gradients weigh as much as the gradients.
     assert!(memory[0] > memory[1] && memory[0] > memory[2], "{memory:?}");
     assert!(way(0, "bfloat16", "wire_bytes") < 0.7 * way(0, "float32", "wire_bytes"));
+
+    // Rows and channels divide activations, too, and channels divide the weights; both are exchanged at every step.
+    let mesh = |domain: u64, channel: u64, key: &str| {
+        let is_it = |w: &&Value| {
+            w["domain"] == domain && w["channel"] == channel && w["zero"] == 0 && w["wire"] == "float32"
+        };
+        ways.iter().find(is_it).unwrap()[key].as_f64().unwrap()
+    };
+    let all = [[1, 1], [4, 1], [1, 4], [2, 2], [1, 2], [2, 1]];
+    for [domain, channel] in all {
+        assert!(mesh(domain, channel, "seconds") > 0.0 && mesh(domain, channel, "wire_bytes") > 0.0);
+    }
+    // A quarter of the weights, and no gradients on the wire, but all h: more bytes of so many points.
+    assert!(mesh(1, 4, "wire_bytes") > mesh(1, 1, "wire_bytes"));
+    assert!(mesh(1, 2, "wire_bytes") < mesh(1, 4, "wire_bytes"));
+    let configured = plan(&["--gpus", "4", "--as-configured", "--set", "parallel.channel=2"]);
+    let configured = lines(configured);
+    assert_eq!((of(&configured, "channel"), of(&configured, "data")), (vec![2.0], vec![2.0]));
 
     let refused = plan(&["--gpus", "3", "--as-configured"]);
     assert_eq!(refused.status.code(), Some(2));

@@ -98,6 +98,7 @@ fn rate(text: &str) -> Result<f64, String> {
 struct Way {
     data: usize,
     domain: usize,
+    channel: usize,
     zero: u8,
     wire: &'static str,
     #[serde(flatten)]
@@ -131,22 +132,17 @@ pub fn run(args: &Args) -> Result<()> {
         latency: LATENCY,
     };
     let configured = config.parallel.plan()?;
-    if configured.channel > 1 {
-        return Err(Error::input("wxsim plan divides samples and rows, not channels")
-            .hint("leave parallel.channel out: --set parallel.channel=1"));
-    }
-    let update = |[data, domain]: [usize; 2], samples: usize, parallel: ParallelPlan| -> Result<Update> {
+    let update = |mesh: [usize; 3], samples: usize, parallel: ParallelPlan| -> Result<Update> {
         let plan = TrainPlan { batch: samples, ..plan.clone() };
         let mut meter = Meter::new(card);
         let clock = meter.clock();
-        let mut wiretap = Wiretap::new([data, domain], clock.clone(), card.activation);
-        let overheard = wiretap.overheard();
+        let mut wiretap = Wiretap::new(mesh, clock.clone(), card.activation);
         let bytes = outline(&plan, parallel, &architecture, layout, &mut wiretap, &mut meter)?;
         let memory = bytes as f64 + card.working + card.context;
-        Ok(Update { seconds: clock.seconds(), events: overheard.events(), memory })
+        Ok(Update { seconds: clock.seconds(), events: clock.events(), memory })
     };
     let one = ParallelPlan { domain: 1, channel: 1, ..configured };
-    let alone = update([1, 1], plan.batch, one)?.seconds / plan.batch as f64;
+    let alone = update([1; 3], plan.batch, one)?.seconds / plan.batch as f64;
     if !args.json {
         eprintln!(
             "{} in {}, longest rollout of {} steps, {} of {} samples",
@@ -157,9 +153,9 @@ pub fn run(args: &Args) -> Result<()> {
             plan.batch
         );
         println!(
-            "{:>5} {:>13} {:>4} {:>8} {:>8} {:>10} {:>12} {:>10} {:>12} {:>12} {:>11}",
+            "{:>5} {:>23} {:>4} {:>8} {:>8} {:>10} {:>12} {:>10} {:>12} {:>12} {:>11}",
             "GPUs",
-            "data x domain",
+            "data x domain x channel",
             "zero",
             "wire",
             "samples",
@@ -176,9 +172,11 @@ pub fn run(args: &Args) -> Result<()> {
         let samples = if args.weak { plan.batch * ranks } else { plan.batch };
         let mut ways = Vec::new();
         for parallel in args.candidates(configured, ranks) {
-            let mesh = [ranks / parallel.domain, parallel.domain];
+            let ParallelPlan { domain, channel, .. } = parallel;
+            let mesh = [ranks / (domain * channel), domain, channel];
             // What cannot be divided so is no way.
-            let cuts = architecture.bands(&Geometry::of(layout), parallel.domain).is_ok();
+            let cuts = architecture.bands(&Geometry::of(layout), domain).is_ok()
+                && architecture.check_units(channel).is_ok();
             if samples % mesh[0] != 0 || !cuts {
                 continue;
             }
@@ -186,7 +184,7 @@ pub fn run(args: &Args) -> Result<()> {
             let fits = prediction.memory <= card.memory;
             let zero = STAGES.iter().position(|stage| *stage == parallel.shared).unwrap_or(0) as u8;
             let wire = wire_name(parallel.wire);
-            ways.push(Way { data: mesh[0], domain: mesh[1], zero, wire, prediction, fits, best: false });
+            ways.push(Way { data: mesh[0], domain, channel, zero, wire, prediction, fits, best: false });
         }
         if ways.is_empty() {
             eprintln!("{ranks:>5} GPUs cannot share batches of {samples} samples evenly");
@@ -213,10 +211,11 @@ pub fn run(args: &Args) -> Result<()> {
     }
     match fastest {
         Some(best) if !args.json && args.gpus.0.len() > 1 => println!(
-            "fastest: {} GPUs as {} x {}, parallel.zero = {}, at an efficiency of {:.0} %",
+            "fastest: {} GPUs as {} x {} x {}, parallel.zero = {}, at an efficiency of {:.0} %",
             best.prediction.ranks,
             best.data,
             best.domain,
+            best.channel,
             best.zero,
             100.0 * best.prediction.efficiency
         ),
@@ -232,7 +231,7 @@ impl Args {
     /// Ways to train on so many GPUs: as the configuration says, or all there are.
     fn candidates(&self, configured: ParallelPlan, ranks: usize) -> Vec<ParallelPlan> {
         if self.as_configured {
-            let divides = ranks.is_multiple_of(configured.domain);
+            let divides = ranks.is_multiple_of(configured.domain * configured.channel);
             return if divides { vec![configured] } else { Vec::new() };
         }
         let mut wires = vec![Wire::Exact];
@@ -242,14 +241,18 @@ impl Args {
                 wires.push(wire);
             }
         }
-        let domains = (1..=ranks).filter(|domain| ranks.is_multiple_of(*domain));
+        let divisors = |n: usize| (1..=n).filter(move |part| n.is_multiple_of(*part));
+        // Units of one layer are exchanged at every step: over links between nodes that takes longer than to compute them.
+        let channels = divisors(ranks).filter(|&channel| channel <= usize::from(self.gpus_per_node));
+        let meshes =
+            channels.flat_map(|channel| divisors(ranks / channel).map(move |domain| (domain, channel)));
         let mut candidates = Vec::new();
-        for domain in domains {
+        for (domain, channel) in meshes {
             for shared in STAGES {
                 for &wire in &wires {
-                    // One GPU has nobody to share with.
-                    if ranks > 1 || (shared == Shared::Nothing && wire == Wire::Exact) {
-                        candidates.push(ParallelPlan { domain, channel: 1, shared, wire, ..configured });
+                    // Who is alone with its weights has nobody to share them with.
+                    if ranks > channel || (shared == Shared::Nothing && wire == Wire::Exact) {
+                        candidates.push(ParallelPlan { domain, channel, shared, wire, ..configured });
                     }
                 }
             }
@@ -269,9 +272,9 @@ fn wire_name(wire: Wire) -> &'static str {
 fn row(way: &Way) -> String {
     let p = &way.prediction;
     format!(
-        "{:>5} {:>13} {:>4} {:>8} {:>8} {:>10.2} {:>12.1} {:>10.2} {:>12.2} {:>12.0} {:>9.0} %{}",
+        "{:>5} {:>23} {:>4} {:>8} {:>8} {:>10.2} {:>12.1} {:>10.2} {:>12.2} {:>12.0} {:>9.0} %{}",
         p.ranks,
-        format!("{} x {}", way.data, way.domain),
+        format!("{} x {} x {}", way.data, way.domain, way.channel),
         way.zero,
         way.wire,
         p.samples,

@@ -1,5 +1,7 @@
 //! Several cards that train one network, each on its share of every batch.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::Event;
@@ -49,17 +51,23 @@ pub struct Prediction {
 pub fn predict(update: &Update, ranks: usize, samples: usize, links: &Links, alone: f64) -> Prediction {
     // When the wire is free, and how much later than by itself the card is.
     let (mut free, mut waiting, mut wire) = (0.0_f64, 0.0_f64, 0.0);
+    // When what was asked for on each lane is done.
+    let mut done = BTreeMap::new();
     for event in &update.events {
         match *event {
-            Event::Transfer { at, sent, steps, waits, span } => {
+            Event::Transfer { at, sent, steps, lane, span } => {
                 let rate = if span > links.cards_per_node { links.across } else { links.within };
                 free = free.max(at + waiting) + sent / rate + steps * links.latency;
                 wire += sent;
-                if waits {
-                    waiting = free - at;
+                match lane {
+                    None => waiting = free - at,
+                    Some(lane) => _ = done.insert(lane, free),
                 }
             }
-            Event::Join { at } => waiting = waiting.max(free - at),
+            Event::Join { at, lane: None } => waiting = waiting.max(free - at),
+            Event::Join { at, lane: Some(lane) } => {
+                waiting = done.get(&lane).map_or(waiting, |done| waiting.max(done - at));
+            }
         }
     }
     let seconds = update.seconds + waiting;
@@ -73,15 +81,19 @@ mod tests {
 
     const LINKS: Links = Links { within: 100.0, across: 10.0, cards_per_node: 4, latency: 0.0 };
 
+    fn join(at: f64) -> Event {
+        Event::Join { at, lane: None }
+    }
+
     /// Two halves of the gradients, and an update of 2 s.
     fn update(sent: f64, span: usize) -> Update {
-        let half = |at| Event::Transfer { at, sent, steps: 1.0, waits: false, span };
-        Update { seconds: 10.0, events: vec![half(6.0), half(8.0), Event::Join { at: 8.0 }], memory: 1.0 }
+        let half = |at| Event::Transfer { at, sent, steps: 1.0, lane: Some(0), span };
+        Update { seconds: 10.0, events: vec![half(6.0), half(8.0), join(8.0)], memory: 1.0 }
     }
 
     #[test]
     fn one_card_waits_for_nobody() {
-        let update = Update { events: vec![Event::Join { at: 8.0 }], ..update(0.0, 1) };
+        let update = Update { events: vec![join(8.0)], ..update(0.0, 1) };
         let alone = predict(&update, 1, 16, &LINKS, 10.0 / 16.0);
         assert_eq!((alone.seconds, alone.waiting, alone.wire, alone.efficiency), (10.0, 0.0, 0.0, 1.0));
     }
@@ -98,7 +110,7 @@ mod tests {
     fn shared_weights_come_back_after_the_update() {
         // 1 s more, when all is done.
         let mut shared = update(100.0, 2);
-        shared.events.push(Event::Transfer { at: 10.0, sent: 100.0, steps: 1.0, waits: true, span: 2 });
+        shared.events.push(Event::Transfer { at: 10.0, sent: 100.0, steps: 1.0, lane: None, span: 2 });
         let two = predict(&shared, 2, 32, &LINKS, 10.0 / 16.0);
         assert_eq!((two.waiting, two.wire), (2.0, 300.0));
     }
@@ -119,9 +131,20 @@ mod tests {
 
     #[test]
     fn who_waits_for_weights_is_late_with_all_that_follows() {
-        let bring = |at| Event::Transfer { at, sent: 100.0, steps: 1.0, waits: true, span: 2 };
-        let events = vec![bring(0.0), bring(1.0), Event::Join { at: 8.0 }];
+        let bring = |at| Event::Transfer { at, sent: 100.0, steps: 1.0, lane: None, span: 2 };
+        let events = vec![bring(0.0), bring(1.0), join(8.0)];
         let late = Update { events, ..update(0.0, 1) };
         assert_eq!(predict(&late, 2, 32, &LINKS, 1.0).waiting, 2.0);
+    }
+
+    #[test]
+    fn who_goes_on_meanwhile_is_late_only_where_it_joins_too_early() {
+        // 1 s on one lane from 0 s on, then 2 s on another; the second is asked for before it is there.
+        let bring = |lane, sent| Event::Transfer { at: 0.0, sent, steps: 1.0, lane: Some(lane), span: 2 };
+        let join_of = |at, lane| Event::Join { at, lane: Some(lane) };
+        let events =
+            vec![bring(1, 100.0), bring(2, 200.0), join_of(1.5, 1), join_of(2.0, 2), join_of(2.0, 3)];
+        let late = Update { events, ..update(0.0, 1) };
+        assert_eq!(predict(&late, 2, 32, &LINKS, 1.0).waiting, 1.0);
     }
 }

@@ -1,10 +1,10 @@
 //! A device that computes nothing and adds up what its operations would take.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Card;
+use super::{Card, Event};
 use crate::device::{
     Above, AdamW, ArenaPlan, Biharmonic, Cell, CellGradients, Company, Convolution, Counting, Daylight,
     Decode, Departures, Device, Elliptic, Ends, Flow, FlowOutput, HaloMap, Int8Kernel, Interpolation,
@@ -13,15 +13,16 @@ use crate::device::{
 };
 use crate::error::Result;
 
-/// Seconds so far; copies of a clock show the same time.
+/// Seconds so far, and what was asked of others meanwhile; copies of a clock show the same.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Arc<Hands>);
 
 #[derive(Debug, Default)]
 struct Hands {
     seconds: AtomicU64,
-    /// What is done now is done beside other work.
-    aside: AtomicBool,
+    /// What is done now is done at the side, on this lane.
+    lane: Mutex<Option<usize>>,
+    events: Mutex<Vec<Event>>,
 }
 
 impl Clock {
@@ -33,9 +34,22 @@ impl Clock {
         self.0.seconds.store((self.seconds() + seconds).to_bits(), Ordering::Relaxed);
     }
 
-    /// Whether what is done now is done beside other work.
-    pub fn is_aside(&self) -> bool {
-        self.0.aside.load(Ordering::Relaxed)
+    /// The lane at the side on which things are done now.
+    pub fn lane(&self) -> Option<usize> {
+        *self.0.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, lane: Option<usize>) {
+        *self.0.lane.lock().unwrap_or_else(PoisonError::into_inner) = lane;
+    }
+
+    /// What the device has asked of others, in order.
+    pub fn events(&self) -> Vec<Event> {
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn note(&self, event: Event) {
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }
 
@@ -145,13 +159,15 @@ impl Device<f32> for Meter {
     }
 
     /// At the side there is no room: the card is busy. Only what it waits for goes on beside.
-    fn aside(&mut self, _: usize, work: &mut dyn FnMut(&mut dyn Device<f32>)) {
-        self.clock.0.aside.store(true, Ordering::Relaxed);
+    fn aside(&mut self, lane: usize, work: &mut dyn FnMut(&mut dyn Device<f32>)) {
+        self.clock.enter(Some(lane));
         work(self);
-        self.clock.0.aside.store(false, Ordering::Relaxed);
+        self.clock.enter(None);
     }
 
-    fn join(&mut self, _: usize) {}
+    fn join(&mut self, lane: usize) {
+        self.clock.note(Event::Join { at: self.clock.seconds(), lane: Some(lane) });
+    }
 
     fn upload(&mut self, to: Slot, _: &[f32]) {
         self.clock.add(self.bytes_of(to) / self.card.host);

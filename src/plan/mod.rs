@@ -16,4 +16,4 @@ mod wiretap;
 pub use card::Card;
 pub use mesh::{Links, Prediction, Update, predict};
 pub use meter::{Clock, Meter};
-pub use wiretap::{Event, Overheard, Wiretap};
+pub use wiretap::{Event, Wiretap};

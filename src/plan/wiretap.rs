@@ -1,7 +1,6 @@
-//! A communicator that exchanges nothing and remembers what it was asked for, and when.
+//! A communicator that exchanges nothing and notes on a clock what it was asked for.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Clock;
 use crate::comm::{Communicator, Reduce};
@@ -18,61 +17,57 @@ pub enum Event {
         sent: f64,
         /// Messages one after the other.
         steps: f64,
-        /// Whether the card does nothing else meanwhile.
-        waits: bool,
+        /// Where the card goes on meanwhile: on which of its lanes it is done.
+        lane: Option<usize>,
         /// Cards from the first to the last of those that take part.
         span: usize,
     },
-    /// All that was asked for before has to be done.
-    Join { at: f64 },
-}
-
-/// What was overheard of one card; copies share it.
-#[derive(Debug, Clone, Default)]
-pub struct Overheard(Arc<Mutex<Vec<Event>>>);
-
-impl Overheard {
-    pub fn events(&self) -> Vec<Event> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn add(&self, event: Event) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
-    }
+    /// All that was asked for before has to be done, or all of one lane.
+    Join { at: f64, lane: Option<usize> },
 }
 
 /// One of some cards, which pretends that there are others.
 pub struct Wiretap {
-    rank: usize,
-    size: usize,
-    span: usize,
-    /// Sizes and spans of the groups that it is going to be split into.
-    groups: VecDeque<(usize, usize)>,
+    group: Group,
+    /// Those that it is going to be split into.
+    groups: VecDeque<Group>,
     clock: Clock,
     activation: f64,
-    overheard: Overheard,
+}
+
+/// Cards that meet.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    rank: usize,
+    size: usize,
+    /// Cards from the first to the last of them.
+    span: usize,
 }
 
 /// Bytes of a number that is kept as it is.
 const EACH: f64 = 4.0;
 
 impl Wiretap {
-    /// Listens to a card of a mesh of `[data, domain]` cards, counted with the domain first, whose work `clock` counts and who keeps
-    /// activations in so many bytes. If it is split, then into bands of rows; it has one between others if there is one.
-    pub fn new([data, domain]: [usize; 2], clock: Clock, activation: f64) -> Self {
-        let (rank, size, overheard) = (usize::from(domain > 2), data * domain, Overheard::default());
-        Self { rank, size, span: size, groups: [(domain, domain)].into(), clock, activation, overheard }
-    }
-
-    pub fn overheard(&self) -> Overheard {
-        self.overheard.clone()
+    /// Listens to a card of a mesh of `[data, domain, channel]` cards, counted with the channels first, whose work `clock` counts
+    /// and who keeps activations in so many bytes. If it is split, then into bands of rows, parts of the units, and those
+    /// that have the same part; it has one band between others if there is one.
+    pub fn new([data, domain, channel]: [usize; 3], clock: Clock, activation: f64) -> Self {
+        let band = usize::from(domain > 2);
+        let size = data * domain * channel;
+        let group = Group { rank: band * channel, size, span: size };
+        let bands = Group { rank: band, size: domain, span: domain * channel };
+        let units = Group { rank: 0, size: channel, span: channel };
+        let replicas = Group { rank: band, size: data * domain, span: size };
+        let divided = [bands, units].into_iter().filter(|group| group.size > 1);
+        let groups = divided.chain((channel > 1).then_some(replicas)).collect();
+        Self { group, groups, clock, activation }
     }
 
     /// Of so many bytes.
     fn transfer(&self, sent: f64, steps: f64) {
-        if self.size > 1 {
-            let (at, waits, span) = (self.clock.seconds(), !self.clock.is_aside(), self.span);
-            self.overheard.add(Event::Transfer { at, sent, steps, waits, span });
+        if self.group.size > 1 {
+            let (at, lane, span) = (self.clock.seconds(), self.clock.lane(), self.group.span);
+            self.clock.note(Event::Transfer { at, sent, steps, lane, span });
         }
     }
 
@@ -81,26 +76,26 @@ impl Wiretap {
     }
 
     fn others(&self) -> f64 {
-        (self.size - 1) as f64
+        (self.group.size - 1) as f64
     }
 
     fn join(&self) {
-        self.overheard.add(Event::Join { at: self.clock.seconds() });
+        self.clock.note(Event::Join { at: self.clock.seconds(), lane: None });
     }
 }
 
 /// Rings (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002), but for what every pair exchanges by itself.
 impl Communicator<f32> for Wiretap {
     fn rank(&self) -> usize {
-        self.rank
+        self.group.rank
     }
 
     fn size(&self) -> usize {
-        self.size
+        self.group.size
     }
 
     fn all_reduce(&mut self, _: &mut dyn Device<f32>, slot: Slot, _: Reduce) {
-        let share = 2.0 * self.others() / self.size as f64;
+        let share = 2.0 * self.others() / self.group.size as f64;
         self.transfer(share * self.bytes(slot), 2.0 * self.others());
     }
 
@@ -113,7 +108,7 @@ impl Communicator<f32> for Wiretap {
     }
 
     fn all_to_all(&mut self, _: &mut dyn Device<f32>, from: Slot, _: Slot) {
-        self.transfer(self.others() / self.size as f64 * self.bytes(from), 1.0);
+        self.transfer(self.others() / self.group.size as f64 * self.bytes(from), 1.0);
     }
 
     fn broadcast(&mut self, _: &mut dyn Device<f32>, slot: Slot, _: usize) {
@@ -133,7 +128,7 @@ impl Communicator<f32> for Wiretap {
 
     fn tell(&mut self, words: &str) -> Result<Vec<String>> {
         self.join();
-        Ok(vec![words.to_owned(); self.size])
+        Ok(vec![words.to_owned(); self.group.size])
     }
 
     fn barrier(&mut self) -> Result<()> {
@@ -143,10 +138,9 @@ impl Communicator<f32> for Wiretap {
 
     fn split(&mut self, _: &mut dyn Device<f32>, _: usize) -> Result<Box<dyn Communicator<f32>>> {
         let group = self.groups.pop_front();
-        let (size, span) = group.ok_or_else(|| Error::run("a mesh is split once for each of its axes"))?;
-        let (clock, overheard) = (self.clock.clone(), self.overheard.clone());
-        let (rank, activation) = (self.rank, self.activation);
-        Ok(Box::new(Self { rank, size, span, groups: VecDeque::new(), clock, activation, overheard }))
+        let group = group.ok_or_else(|| Error::run("a mesh is split once for each of its axes"))?;
+        let (clock, activation) = (self.clock.clone(), self.activation);
+        Ok(Box::new(Self { group, groups: VecDeque::new(), clock, activation }))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
