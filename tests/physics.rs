@@ -153,6 +153,37 @@ fn published_cases_print_their_figures_and_leave_a_file_and_a_picture() {
 }
 
 #[test]
+fn ranks_share_a_layer_of_the_globe_and_find_what_one_device_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let figures = |scheme: &str, more: &[&str]| {
+        let case =
+            ["physics", "--case", "williamson5", "--rows", "16", "--lead", "1d", "--json", "--set", scheme];
+        let output = succeeds(folder.path(), &[&case[..], more].concat());
+        serde_json::from_str::<Value>(&text(&output.stdout)).unwrap()
+    };
+    for scheme in ["rk4", "semi_implicit"] {
+        let scheme = format!("physics.shallow_water.scheme=\"{scheme}\"");
+        // Bands of an even number of rows: the same bits.
+        assert_eq!(figures(&scheme, &["--ranks", "2"]), figures(&scheme, &["--device", "cpu"]));
+    }
+    let refused = |arguments: &[&str], parts: &[&str]| {
+        is_refused(folder.path(), &[&["physics", "--case"], arguments].concat(), parts);
+    };
+    refused(
+        &["galewsky", "--rows", "8", "--ranks", "5"],
+        &["8 rows cannot be shared by 5 devices", "2 are the most"],
+    );
+    refused(&["williamson1", "--ranks", "2"], &["nothing is shared", "--ranks 2"]);
+    // A step that is too long ends all of them, with the reason of the one that saw it.
+    let broken =
+        ["physics", "--case", "williamson6", "--rows", "32", "--set", "physics.time_step=2h", "--ranks", "3"];
+    let output = program::wxsim(folder.path(), &broken);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(error.contains("would have been stable") && !error.contains("waited"), "{error}");
+}
+
+#[test]
 fn what_cannot_be_started_is_refused_with_what_to_do() {
     let folder = storm();
     let here = folder.path();

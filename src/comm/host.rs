@@ -154,6 +154,10 @@ impl<T: Real> Communicator<T> for Host {
         Ok(Box::new(Self { meeting: self.meeting.split(colour)? }))
     }
 
+    fn fail(&mut self, error: &Error) {
+        self.meeting.lifeline().fail(error);
+    }
+
     fn close(mut self: Box<Self>) -> Result<()> {
         self.meeting.exchange("close", Parcel::ForAll(bytes::<f64>(&[]))).map(|_| ())
     }

@@ -40,11 +40,11 @@ pub use order::in_order;
 pub use others::Others;
 pub use pace::{Pace, all_reduce_pace};
 pub use store::join;
-pub use threads::{run, run_one};
+pub use threads::{meetings, run, run_one};
 pub use topology::{Placement, Spot, Topology, Way, heed_environment};
 
 use crate::device::{Device, Real, Slot};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What becomes of the numbers of all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +83,8 @@ pub trait Communicator<T: Real>: Send {
     fn barrier(&mut self) -> Result<()>;
     /// The group of all ranks that gave the same colour, in their order.
     fn split(&mut self, device: &mut dyn Device<T>, colour: usize) -> Result<Box<dyn Communicator<T>>>;
+    /// Tells all other ranks that something failed here: they wait no longer.
+    fn fail(&mut self, error: &Error);
     /// Ends together: nobody leaves before all are done.
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -2,7 +2,7 @@
 
 use super::{Communicator, Reduce};
 use crate::device::{Beyond, Company, Device, Real, Slot};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Groups of ranks that this one belongs to.
 #[derive(Default)]
@@ -62,6 +62,10 @@ impl<T: Real> Company<T> for Others<T> {
 
     fn add_up(&mut self, device: &mut dyn Device<T>, slot: Slot) {
         self.units().all_reduce(device, slot, Reduce::Sum);
+    }
+
+    fn fail(&mut self, error: &Error) {
+        [&mut self.bands, &mut self.units].into_iter().flatten().for_each(|group| group.fail(error));
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -83,6 +83,12 @@ pub fn run_one<R>(meeting: Box<dyn Meeting>, work: impl FnOnce(Box<dyn Meeting>)
     })
 }
 
+/// Where so many threads of this process meet; each is given one, and tells the others itself should it fail.
+pub fn meetings(size: usize, limit: Duration) -> Vec<Box<dyn Meeting>> {
+    let hub = Hub::new(limit);
+    (0..size).map(|rank| Box::new(AtHub::new(hub.clone(), rank, size)) as Box<dyn Meeting>).collect()
+}
+
 fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
     Error::run(format!("panicked: {}", text.unwrap_or("without a word")))

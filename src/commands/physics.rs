@@ -7,6 +7,7 @@ use crate::climatology::{Climatology, ClimatologyFit};
 use crate::commands::devices::DeviceArgs;
 use crate::commands::forecast_files::{self, Wanted};
 use crate::commands::physics_inputs::{Chosen, later};
+use crate::commands::ranks::RankArgs;
 use crate::commands::{inputs, nature_run, physics_case};
 use crate::config::{Config, Overrides};
 use crate::error::{Error, Result, chain};
@@ -51,6 +52,8 @@ pub struct Args {
     nature: nature_run::NatureRunArgs,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    ranks: RankArgs,
 }
 
 /// Time between the states of a forecast that no configuration describes.
@@ -62,9 +65,10 @@ pub fn run(args: &Args) -> Result<()> {
         None => Config::from_text("", &args.overrides)?,
     };
     let plan = config.physics.plan()?;
-    let chosen = Arc::new(Chosen::new(args.device.device, None));
+    let chosen = Arc::new(Chosen::among(args.device.device, None, args.ranks));
     if args.nature.is_asked() {
         let folder = args.out.as_deref().ok_or_else(without_folder)?;
+        chosen.check_shared()?;
         return nature_run::run(&args.nature, folder, args.json, &*chosen);
     }
     if args.case.is_asked() {
@@ -73,7 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
             &args.case,
             &plan,
             &physics_case::Wanted { lead, step, folder, json: args.json },
-            &*chosen,
+            &chosen,
         );
     }
     let inits = InitTimes::parse(&args.init_time)?;
@@ -88,6 +92,7 @@ pub fn run(args: &Args) -> Result<()> {
     let layout = catalogue.layout();
     let devices: Arc<dyn Devices> = chosen.clone();
     let mut stepper = PhysicsStepper::new(&plan, layout, step, usual.as_ref(), &devices)?;
+    chosen.check_shared()?;
     if plan.boundary == Boundary::Driven {
         eprintln!(
             "warning: driven boundaries are told the later analyses: this is a hindcast, and no forecast could have known them"

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::commands::output;
+use crate::commands::physics_inputs::Chosen;
 use crate::commands::progress::Progress;
 use crate::constants::DAY_SECONDS;
 use crate::error::{Context, Error, Kind, Result};
@@ -20,7 +21,7 @@ use crate::report::encode;
 use crate::report::map::{Field, Map, Shading, draw};
 use crate::report::scale::{Scale, Sense};
 use crate::shallow_water::known::{self, KnownHeights, KnownNorms};
-use crate::shallow_water::{CaseRun, CaseSettings, Devices, PhysicsPlan, PublishedCase, Scheme};
+use crate::shallow_water::{CaseRun, CaseSettings, PhysicsPlan, PublishedCase, Scheme};
 use crate::time::{Calendar, InitTime, LeadTime, ValidTime};
 use crate::train::Interrupt;
 use crate::variable::Quantity;
@@ -155,7 +156,7 @@ pub struct Wanted<'a> {
     pub json: bool,
 }
 
-pub fn run(args: &CaseArgs, plan: &PhysicsPlan, wanted: &Wanted<'_>, devices: &dyn Devices) -> Result<()> {
+pub fn run(args: &CaseArgs, plan: &PhysicsPlan, wanted: &Wanted<'_>, devices: &Chosen) -> Result<()> {
     let name = args.case.ok_or_else(|| Error::run("no case was named"))?;
     let known = name.known();
     if args.angle != 0.0 && !known.case.tilts() {
@@ -176,8 +177,8 @@ pub fn run(args: &CaseArgs, plan: &PhysicsPlan, wanted: &Wanted<'_>, devices: &d
         scheme: plan.shallow_water.scheme.unwrap_or(Scheme::RungeKutta4),
         longest_step: plan.time_step.map(|step| step.seconds as f64),
     };
-    let device = devices.double()?;
-    let mut run = CaseRun::new(known.case, &settings, step.seconds, device)?;
+    let mut run = CaseRun::new(known.case, &settings, step.seconds, devices)?;
+    devices.check_shared()?;
     let mut file = wanted.folder.map(|folder| CaseFile::create(folder, &run, &known, name, step, steps));
     let mut file = file.take().transpose()?;
 

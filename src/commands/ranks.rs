@@ -1,18 +1,18 @@
-//! `--ranks`, `--gpus`, and what started this process: who trains together.
+//! `--ranks`, `--gpus`, and what started this process: who works together.
 
 use crate::comm::{self, Communicator, Host, Meeting, Nccl, Place, Spot, Topology};
 use crate::commands::devices::{Choice, Opened, PreciseDeviceArgs};
-use crate::device::cuda;
+use crate::device::{Real, cuda};
 use crate::error::{Error, Result};
 use std::time::Duration;
 
-/// Who trains together.
+/// Who works together.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct RankArgs {
-    /// Train on so many GPUs, cuda:0 and on: each batch is shared among them
+    /// Share the work among so many GPUs, cuda:0 and on: of a training each batch, of a layer its rows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub gpus: Option<u16>,
-    /// Train on the processor as so many devices would together
+    /// Share the work on the processor as so many devices would
     #[arg(long, value_name = "N", conflicts_with = "gpus", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub ranks: Option<u16>,
 }
@@ -28,12 +28,12 @@ impl RankArgs {
     }
 
     /// A device for each rank of this process.
-    pub fn open(
+    pub fn open<T: Real>(
         self,
         device: PreciseDeviceArgs,
         threads: Option<usize>,
         place: Option<&Place>,
-    ) -> Result<Vec<Opened<f32>>> {
+    ) -> Result<Vec<Opened<T>>> {
         let all = |devices: Vec<Choice>| {
             let each = share(threads, devices.len());
             devices
@@ -112,11 +112,11 @@ mod tests {
     fn ranks_share_the_processor_and_never_a_gpu() {
         let device = PreciseDeviceArgs::default();
         let two = RankArgs { gpus: None, ranks: Some(2) };
-        let opened = two.open(device, Some(5), None).unwrap();
+        let opened = two.open::<f32>(device, Some(5), None).unwrap();
         assert_eq!((opened.len(), opened[0].threads), (2, 2));
-        assert!(two.open(Choice::Cuda(0).into(), None, None).is_err());
+        assert!(two.open::<f32>(Choice::Cuda(0).into(), None, None).is_err());
         let gpus = RankArgs { gpus: Some(2), ranks: None };
-        assert!(gpus.open(Choice::Cpu.into(), None, None).is_err());
+        assert!(gpus.open::<f32>(Choice::Cpu.into(), None, None).is_err());
         let place = Place {
             rank: 1,
             size: 2,
@@ -125,9 +125,9 @@ mod tests {
             token: String::new(),
             by: "Slurm",
         };
-        let error = two.open(device, None, Some(&place)).err().unwrap();
+        let error = two.open::<f32>(device, None, Some(&place)).err().unwrap();
         assert!(error.to_string().starts_with("Slurm has started 2 processes"), "{error}");
-        let own = RankArgs::default().open(Choice::Cpu.into(), Some(3), Some(&place)).unwrap();
+        let own = RankArgs::default().open::<f32>(Choice::Cpu.into(), Some(3), Some(&place)).unwrap();
         assert_eq!((own.len(), own[0].threads), (1, 3));
         assert_eq!([gpus.flags(), two.flags()], [" --gpus 2", " --ranks 2"]);
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{Device, HaloMap, HaloPart, Placement, Real, Slot};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Those who hold the rest of what this device holds a part of. All of them ask for the same, in the same order.
 pub trait Company<T: Real>: Send {
@@ -23,6 +23,8 @@ pub trait Company<T: Real>: Send {
     fn spread(&mut self, device: &mut dyn Device<T>, slot: Slot, from: usize);
     /// Replaces what all of them have by its sum.
     fn add_up(&mut self, device: &mut dyn Device<T>, slot: Slot);
+    /// Tells the others that something failed here, so that they do not wait.
+    fn fail(&mut self, error: &Error);
     /// Ends together.
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -10,7 +10,7 @@ use super::grid_map::{GridMap, Kind};
 use super::plan::{Boundary, PhysicsPlan, Scheme};
 use super::stepper::Devices;
 use super::{
-    Balance, DigitalFilter, Driving, Fields, Layer, LinearBalance, Mapping, Points, RUNGE_KUTTA_LIMIT,
+    Balance, Bands, DigitalFilter, Driving, Fields, Layer, LinearBalance, Mapping, Points, RUNGE_KUTTA_LIMIT,
     ShallowWater, dividing_step,
 };
 use crate::constants::{EARTH_RADIUS, EARTH_ROTATION, STANDARD_ATMOSPHERE, STANDARD_GRAVITY};
@@ -30,7 +30,7 @@ pub(super) struct LayerFlow {
     devices: Arc<dyn Devices>,
     /// Where states are balanced.
     balance: Option<Balance>,
-    model: ShallowWater<f32>,
+    model: Bands<f32>,
     dt: f64,
     /// From the analyses to coarser points, where the model is coarser.
     coarse: Option<GridMap>,
@@ -62,14 +62,12 @@ impl LayerFlow {
             Scheme::RungeKutta4 => layer.longest_step(RUNGE_KUTTA_LIMIT, depth + 500.0),
         };
         let dt = dividing_step(plan.time_step.map_or(longest, |step| step.seconds as f64), interval);
-        let device = devices.single()?;
         let model = match (scheme, sphere.global) {
-            (Scheme::SemiImplicit, _) => ShallowWater::semi_implicit(layer.clone(), dt, device)?,
-            (Scheme::RungeKutta4, true) => ShallowWater::new(layer.clone(), dt, device)?,
             (Scheme::RungeKutta4, false) => {
-                let zone = plan.shallow_water.zone;
-                ShallowWater::regional(layer.clone(), dt, Driving::Frozen, zone, device)?
+                let (zone, device) = (plan.shallow_water.zone, devices.single()?);
+                Bands::one(ShallowWater::regional(layer.clone(), dt, Driving::Frozen, zone, device)?)
             }
+            _ => Bands::new(&layer, scheme, dt, devices.singles()?)?,
         };
         let balance = match sphere.global && plan.shallow_water.balance {
             true => Some(Balance::new(layer.clone(), devices.double()?)?),
@@ -156,7 +154,8 @@ impl Flow for LayerFlow {
         let now = self.model.fields();
         let (dt, zone) = (self.dt, self.plan.shallow_water.zone);
         let driving = Driving::Analyses(vec![(0.0, before), (seconds, next)]);
-        self.model = ShallowWater::regional(self.layer.clone(), dt, driving, zone, self.devices.single()?)?;
+        let device = self.devices.single()?;
+        self.model = Bands::one(ShallowWater::regional(self.layer.clone(), dt, driving, zone, device)?);
         self.model.start(&now)
     }
 

@@ -4,12 +4,13 @@
 //! [`Stepper`](crate::stepper::Stepper) like any trained network: what a forecaster has to beat who knows the equations.
 //!
 //! A [`Layer`] is what a flow depends on, [`Fields`] are its state on the host, [`Dynamics`] puts both onto a device, and
-//! a scheme like [`ShallowWater`] steps it there. [`Case`] makes the published test cases, [`Invariants`] and [`Norms`]
+//! a scheme like [`ShallowWater`] steps it there, on several devices in [`Bands`]. [`Case`] makes the published test cases, [`Invariants`] and [`Norms`]
 //! measure what became of them. [`Barotropic`] forecasts one level from its winds or its geopotential alone, [`Advection`]
 //! carries scalars by given winds.
 
 mod advection;
 mod balance;
+mod bands;
 mod barotropic;
 mod carriers;
 mod cases;
@@ -42,6 +43,7 @@ mod streamfunction;
 
 pub use advection::{Advection, AdvectionSettings, STEERING_SHARE};
 pub use balance::Balance;
+pub use bands::Bands;
 pub use barotropic::{Barotropic, BarotropicFields, BarotropicSettings};
 pub use cases::{Case, Perturbation};
 pub use digital_filter::DigitalFilter;

@@ -171,7 +171,17 @@ impl<T: Real> ShallowWater<T> {
 
     /// Takes `steps` steps. Every few of them the state is looked at: a value that is no number, a dry cell or a step that
     /// has become too long ends the run with an error that says when, where and what would have been stable.
+    ///
+    /// Those who step other bands are told, so that they do not wait.
     pub fn advance(&mut self, steps: usize) -> Result<()> {
+        let result = self.advance_alone(steps);
+        if let (Err(error), Some(company)) = (&result, self.device.company()) {
+            company.fail(error);
+        }
+        result
+    }
+
+    fn advance_alone(&mut self, steps: usize) -> Result<()> {
         for _ in 0..steps {
             self.step()?;
             if self.moment.step.is_multiple_of(Self::LOOK_EVERY) {
@@ -188,6 +198,11 @@ impl<T: Real> ShallowWater<T> {
     /// Since the start [s].
     pub fn time(&self) -> f64 {
         self.moment.time
+    }
+
+    /// Steps since the start.
+    pub fn steps(&self) -> u64 {
+        self.moment.step
     }
 
     pub fn dt(&self) -> f64 {

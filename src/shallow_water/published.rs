@@ -3,11 +3,10 @@
 use std::f64::consts::{PI, TAU};
 
 use super::{
-    Advection, AdvectionSettings, Barotropic, BarotropicSettings, Case, Fields, Invariants, Layer, Mapping,
-    Norms, Perturbation, Points, RUNGE_KUTTA_LIMIT, Scheme, ShallowWater, Sphere, dividing_step,
+    Advection, AdvectionSettings, Bands, Barotropic, BarotropicSettings, Case, Devices, Fields, Invariants,
+    Layer, Mapping, Norms, Perturbation, Points, RUNGE_KUTTA_LIMIT, Scheme, Sphere, dividing_step,
 };
 use crate::constants::{DAY_SECONDS, WILLIAMSON};
-use crate::device::Device;
 use crate::error::{Error, Result};
 
 /// Williamson et al. 1992, doi:10.1016/S0021-9991(05)80016-6 (1, 2, 5, 6); Galewsky et al. 2004,
@@ -53,7 +52,7 @@ pub struct CaseRun {
 }
 
 enum Running {
-    Layer { case: Box<Case>, model: Box<ShallowWater<f64>>, steady: bool },
+    Layer { case: Box<Case>, model: Bands<f64>, steady: bool },
     Bell { model: Box<Advection<f64>>, wind: [Vec<f64>; 2], alpha: f64 },
     Wave { model: Box<Barotropic<f64>> },
 }
@@ -104,7 +103,7 @@ impl CaseRun {
         which: PublishedCase,
         settings: &CaseSettings,
         interval: i64,
-        device: Box<dyn Device<f64>>,
+        devices: &dyn Devices,
     ) -> Result<Self> {
         let (rows, columns, alpha) = (settings.rows, 2 * settings.rows, settings.alpha);
         let step = |longest: f64| dividing_step(settings.longest_step.unwrap_or(longest), interval as f64);
@@ -114,7 +113,7 @@ impl CaseRun {
                 let (sphere, fields) = Case::solid_body_wind(rows, columns, alpha)?;
                 let dt = step(3600.0 * 64.0 / rows as f64);
                 let advection = AdvectionSettings { step_seconds: dt, ..AdvectionSettings::default() };
-                let mut model = Advection::new(device, &sphere, 1, advection)?;
+                let mut model = Advection::new(devices.double()?, &sphere, 1, advection)?;
                 let (wind, start) = (centred(&sphere, &fields)?, bell(&sphere, alpha, 0.0));
                 model.set_winds(&wind[0], &wind[1])?;
                 model.start(&start)?;
@@ -129,7 +128,7 @@ impl CaseRun {
                     depth: None,
                     rotation: WILLIAMSON[1],
                 };
-                let mut model = Barotropic::new(device, &sphere, settings)?;
+                let mut model = Barotropic::new(devices.double()?, &sphere, settings)?;
                 model.start_stream_function(&wave(&sphere, 0.0))?;
                 return run(sphere, Running::Wave { model: Box::new(model) }, dt);
             }
@@ -140,20 +139,15 @@ impl CaseRun {
         };
         let layer: Layer = case.layer.clone();
         let deepest = case.fields.h.iter().copied().fold(0.0, f64::max);
-        let (mut model, dt) = match settings.scheme {
-            Scheme::RungeKutta4 => {
-                let dt = step(layer.longest_step(RUNGE_KUTTA_LIMIT, deepest));
-                (ShallowWater::new(layer, dt, device)?, dt)
-            }
-            Scheme::SemiImplicit => {
-                let dt = step(layer.semi_implicit_step());
-                (ShallowWater::semi_implicit(layer, dt, device)?, dt)
-            }
+        let dt = match settings.scheme {
+            Scheme::RungeKutta4 => step(layer.longest_step(RUNGE_KUTTA_LIMIT, deepest)),
+            Scheme::SemiImplicit => step(layer.semi_implicit_step()),
         };
+        let mut model = Bands::new(&layer, settings.scheme, dt, devices.doubles()?)?;
         model.start(&case.fields)?;
         let steady = which == PublishedCase::Williamson2;
         let sphere = case.layer.sphere.clone();
-        run(sphere, Running::Layer { case: Box::new(case), model: Box::new(model), steady }, dt)
+        run(sphere, Running::Layer { case: Box::new(case), model, steady }, dt)
     }
 
     pub fn sphere(&self) -> &Sphere {

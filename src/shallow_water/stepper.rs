@@ -29,6 +29,16 @@ use super::selection::{Selection, Wind, is_global};
 pub trait Devices {
     fn single(&self) -> Result<Box<dyn Device<f32>>>;
     fn double(&self) -> Result<Box<dyn Device<f64>>>;
+
+    /// For one layer of the whole globe in [`Bands`](super::Bands): those that share it are each other's company.
+    fn singles(&self) -> Result<Vec<Box<dyn Device<f32>>>> {
+        Ok(vec![self.single()?])
+    }
+
+    /// As [`singles`](Self::singles).
+    fn doubles(&self) -> Result<Vec<Box<dyn Device<f64>>>> {
+        Ok(vec![self.double()?])
+    }
 }
 
 /// The analysis of a later date, for driven boundaries.

@@ -240,6 +240,10 @@ impl<T: Real> Communicator<T> for Nccl {
         Ok(Box::new(Self::new(meeting, device, self.limit)?))
     }
 
+    fn fail(&mut self, error: &Error) {
+        Communicator::<T>::fail(&mut self.hosts, error);
+    }
+
     fn close(mut self: Box<Self>) -> Result<()> {
         Communicator::<T>::barrier(&mut *self)?;
         let table = self.ring.table;

@@ -2,7 +2,7 @@
 
 use super::super::{Beyond, Boundary, Channel, Company, Device, Edge, Edges, Real, Slot, Stagger};
 use super::{Bench, Case, case};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -181,6 +181,8 @@ impl<T: Real> Company<T> for Ring {
     fn spread(&mut self, _: &mut dyn Device<T>, _: Slot, _: usize) {}
 
     fn add_up(&mut self, _: &mut dyn Device<T>, _: Slot) {}
+
+    fn fail(&mut self, _: &Error) {}
 
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
