@@ -1,6 +1,11 @@
 //! The table `[serve]`.
 
-use std::net::SocketAddr;
+mod intake;
+mod watch;
+
+pub use intake::{CompleteConfig, DuplicatesConfig, InboxConfig, LateConfig, ScheduleConfig};
+pub use watch::{AlarmsConfig, DriftConfig, HttpConfig, LevelsConfig, SkillConfig, Webhook};
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,10 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::commands::devices::Precision;
 use crate::commands::providers::Choose;
 use crate::error::{Error, Result};
-use crate::serve::{
-    CanaryPlan, Complete, DevicesPlan, DriftPlan, Duplicates, InboxPlan, KeepPlan, Late, LatenessPlan,
-    LevelsPlan, ModelPlan, RetryPlan, ServePlan, SkillPlan, Start, Timetable, WatchPlan,
-};
+use crate::serve::{CanaryPlan, DevicesPlan, KeepPlan, ModelPlan, RetryPlan, ServePlan, Start};
 use crate::time::LeadTime;
 
 /// `[serve]`: the operational loop.
@@ -36,87 +38,6 @@ pub struct ServeConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanaryConfig>,
     pub models: Vec<ServedModelConfig>,
-}
-
-/// The status page, and what a monitor asks for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HttpConfig {
-    pub enabled: bool,
-    /// Whoever can reach it sees what is served: other machines cannot reach a loopback address.
-    pub address: SocketAddr,
-}
-
-/// What the last cycles of a model have to keep: a breach is an alarm. What is left out is not watched.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LevelsConfig {
-    /// From the last file that a cycle needed to its publication, in 99 of 100 cycles.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_p99: Option<LeadTime>,
-    /// Failed, of the cycles that are over.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_rate: Option<f64>,
-    /// Cycles.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<usize>,
-    /// How many cycles are looked at.
-    pub window: usize,
-}
-
-/// Whether analyses look like the training data.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DriftConfig {
-    /// The Jensen-Shannon divergence, of a variable in the last analyses together, from which on there is an alarm.
-    pub threshold: f64,
-    /// How many analyses these are.
-    pub window: usize,
-}
-
-/// Whether forecasts are as good as they were at training.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SkillConfig {
-    /// By how much the error may exceed that of the validation: 0.2 is a fifth.
-    pub tolerance: f64,
-    /// Over so many forecasts at least.
-    pub least: usize,
-    /// And at most.
-    pub window: usize,
-}
-
-/// Who is told of alarms.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AlarmsConfig {
-    /// A web address that each alarm is posted to, as JSON, when it is raised and when it is over.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<String>,
-}
-
-impl Default for HttpConfig {
-    fn default() -> Self {
-        Self { enabled: true, address: SocketAddr::from(([127, 0, 0, 1], 8642)) }
-    }
-}
-
-impl Default for LevelsConfig {
-    fn default() -> Self {
-        Self { latency_p99: None, error_rate: None, missing: None, window: 100 }
-    }
-}
-
-impl Default for DriftConfig {
-    fn default() -> Self {
-        Self { threshold: 0.15, window: 30 }
-    }
-}
-
-impl Default for SkillConfig {
-    fn default() -> Self {
-        Self { tolerance: 0.2, least: 10, window: 60 }
-    }
 }
 
 /// A run that shadows a model that is served, and takes its place once it has proved better.
@@ -147,75 +68,6 @@ fn two_hundred() -> usize {
 
 fn ten_days() -> LeadTime {
     hours(240)
-}
-
-/// Where analyses arrive.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct InboxConfig {
-    pub folder: PathBuf,
-    /// Of file names.
-    pub pattern: String,
-    /// What shows that a file is whole: that it has its name (`rename`), that it no longer grows (`stable`), or a second
-    /// file beside it (`marker`).
-    pub complete: CompleteConfig,
-    /// For `stable`: how long neither size nor time have changed.
-    pub stable_for: LeadTime,
-    /// For `marker`: what stands behind the name of the file.
-    pub marker: String,
-    /// The longest between two looks into the folder.
-    pub poll: LeadTime,
-    /// Of a field that comes a second time with other values, the `first` or the `last` counts.
-    pub duplicates: DuplicatesConfig,
-    /// Removes files from the inbox once they are decoded.
-    pub remove: bool,
-    /// The longest that decoding one file may take.
-    pub time_limit: LeadTime,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CompleteConfig {
-    Rename,
-    Stable,
-    Marker,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DuplicatesConfig {
-    First,
-    Last,
-}
-
-/// When forecasts start: at times of the day, as a cron expression says, or, without both, whenever an analysis arrives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ScheduleConfig {
-    /// Times of the day (UTC), as ["00", "06", "12", "18"].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cycles: Option<Vec<String>>,
-    /// Minute, hour, day, month, weekday (UTC).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cron: Option<String>,
-    /// After its initial time, a cycle that has not begun is late.
-    pub cutoff: LeadTime,
-    /// After its initial time, a cycle waits no longer for its analysis.
-    pub wait: LeadTime,
-    /// Then it starts from the `newest` analysis that there is, from the `previous` forecast, or is marked as missing (`skip`).
-    pub late: LateConfig,
-    /// How long ago that analysis or forecast may have started; and the cycle from which a warm one goes on.
-    pub bridge: LeadTime,
-    /// Cycles that fell due while the service did not run are made up for if they are not older.
-    pub catch_up: LeadTime,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LateConfig {
-    Newest,
-    Previous,
-    Skip,
 }
 
 /// What to do about a cycle that failed.
@@ -317,36 +169,6 @@ impl Default for ServeConfig {
     }
 }
 
-impl Default for InboxConfig {
-    fn default() -> Self {
-        Self {
-            folder: "inbox".into(),
-            pattern: "*".into(),
-            complete: CompleteConfig::Rename,
-            stable_for: seconds(10),
-            marker: ".done".into(),
-            poll: seconds(10),
-            duplicates: DuplicatesConfig::First,
-            remove: false,
-            time_limit: seconds(600),
-        }
-    }
-}
-
-impl Default for ScheduleConfig {
-    fn default() -> Self {
-        Self {
-            cycles: None,
-            cron: None,
-            cutoff: hours(6),
-            wait: hours(12),
-            late: LateConfig::Skip,
-            bridge: hours(24),
-            catch_up: hours(24),
-        }
-    }
-}
-
 impl Default for RetryConfig {
     fn default() -> Self {
         Self { attempts: 5, first: seconds(10), longest: seconds(600) }
@@ -421,54 +243,6 @@ impl ServeConfig {
     }
 }
 
-impl ServeConfig {
-    fn watch(&self) -> Result<WatchPlan> {
-        let Self { http, levels, drift, skill, alarms, .. } = self;
-        let between = |name: &str, value: f64| match value {
-            value if (0.0..=1.0).contains(&value) => Ok(value),
-            value => Err(Error::input(format!("{name} must lie between 0 and 1, not {value}"))),
-        };
-        for (name, count) in [
-            ("serve.levels.window", levels.window),
-            ("serve.drift.window", drift.window),
-            ("serve.skill.least", skill.least),
-            ("serve.skill.window", skill.window),
-        ] {
-            if count == 0 {
-                return Err(Error::input(format!("{name} must be at least 1")));
-            }
-        }
-        if !(skill.tolerance >= 0.0) {
-            return Err(Error::input(format!(
-                "serve.skill.tolerance must not be negative, as {} is",
-                skill.tolerance
-            )));
-        }
-        if let Some(webhook) = &alarms.webhook
-            && !["http://", "https://"].iter().any(|start| webhook.starts_with(start))
-        {
-            return Err(Error::input("serve.alarms.webhook is no web address").hint("write https://..."));
-        }
-        let latency = levels.latency_p99.map(|time| positive("serve.levels.latency_p99", time));
-        let error_rate = levels.error_rate.map(|rate| between("serve.levels.error_rate", rate));
-        Ok(WatchPlan {
-            address: http.enabled.then_some(http.address),
-            webhook: alarms.webhook.clone(),
-            levels: LevelsPlan {
-                latency_p99: latency.transpose()?,
-                error_rate: error_rate.transpose()?,
-                missing: levels.missing,
-                window: levels.window,
-            },
-            drift: DriftPlan {
-                threshold: between("serve.drift.threshold", drift.threshold)?,
-                window: drift.window,
-            },
-            skill: SkillPlan { tolerance: skill.tolerance, least: skill.least, window: skill.window },
-        })
-    }
-}
-
 impl ServedModelConfig {
     fn plan(&self, lead: LeadTime) -> Result<ModelPlan> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -502,77 +276,6 @@ impl CanaryConfig {
         }
         let Self { of, run, share, most, block } = self.clone();
         Ok(CanaryPlan { of, run, share, most, block })
-    }
-}
-
-impl InboxConfig {
-    fn plan(&self) -> Result<InboxPlan> {
-        let pattern = glob::Pattern::new(&self.pattern).map_err(|error| {
-            Error::input(format!("serve.inbox.pattern: '{}' is no pattern of file names", self.pattern))
-                .caused_by(error)
-        })?;
-        let complete = match self.complete {
-            CompleteConfig::Rename => Complete::Rename,
-            CompleteConfig::Stable => Complete::Stable(positive("serve.inbox.stable_for", self.stable_for)?),
-            CompleteConfig::Marker if self.marker.is_empty() => {
-                return Err(Error::input("serve.inbox.marker is empty: a file would be its own marker"));
-            }
-            CompleteConfig::Marker => Complete::Marker(self.marker.clone()),
-        };
-        Ok(InboxPlan {
-            folder: self.folder.clone(),
-            pattern,
-            complete,
-            poll: positive("serve.inbox.poll", self.poll)?,
-            duplicates: match self.duplicates {
-                DuplicatesConfig::First => Duplicates::First,
-                DuplicatesConfig::Last => Duplicates::Last,
-            },
-            removes: self.remove,
-            time_limit: positive("serve.inbox.time_limit", self.time_limit)?,
-        })
-    }
-}
-
-impl ScheduleConfig {
-    fn timetable(&self) -> Result<Timetable> {
-        match (&self.cycles, &self.cron) {
-            (None, None) => Ok(Timetable::Arrival),
-            (Some(cycles), None) => Timetable::daily(cycles),
-            (None, Some(cron)) => Timetable::cron(cron),
-            (Some(_), Some(_)) => {
-                Err(Error::input("serve.schedule has both cycles and cron").hint("leave one of them out"))
-            }
-        }
-    }
-
-    fn lateness(&self) -> Result<LatenessPlan> {
-        for (name, time) in [
-            ("cutoff", self.cutoff),
-            ("wait", self.wait),
-            ("bridge", self.bridge),
-            ("catch_up", self.catch_up),
-        ] {
-            if time.seconds < 0 {
-                return Err(Error::input(format!(
-                    "serve.schedule.{name} must not be negative, as {time} is"
-                )));
-            }
-        }
-        if self.wait < self.cutoff {
-            return Err(Error::input(format!(
-                "serve.schedule.wait ({}) ends before serve.schedule.cutoff ({})",
-                self.wait, self.cutoff
-            ))
-            .hint("a cycle is late after the cut-off, and given up after the wait"));
-        }
-        let then = match self.late {
-            LateConfig::Newest => Late::Newest,
-            LateConfig::Previous => Late::Previous,
-            LateConfig::Skip => Late::Skip,
-        };
-        let Self { cutoff, wait, bridge, catch_up, .. } = *self;
-        Ok(LatenessPlan { cutoff, wait, then, bridge, catch_up })
     }
 }
 
@@ -639,6 +342,7 @@ fn positive(name: &str, time: LeadTime) -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::Timetable;
 
     fn plan(text: &str) -> Result<ServePlan> {
         let model = "[[models]]\nname = 'a'\nrun = 'r'\n";

@@ -227,7 +227,7 @@ impl Job {
             steps: self.model.steps,
             model: self.model.trained.info.name.clone(),
             origin: self.model.trained.info.origin.clone(),
-            history: std::env::args().collect::<Vec<String>>().join(" "),
+            history: command_line(),
         })
     }
 }
@@ -272,6 +272,12 @@ fn write_all(staging: &Path, head: &ForecastHead, states: Receiver<Message>) -> 
     }
     // Whoever computed has a reason to tell.
     Ok(())
+}
+
+/// As the forecasts tell it: who is told of alarms is a secret.
+fn command_line() -> String {
+    let plain = |word: String| if word.contains("webhook") { "(hidden)".into() } else { word };
+    std::env::args().map(plain).collect::<Vec<String>>().join(" ")
 }
 
 /// SHA-256 of a file.
