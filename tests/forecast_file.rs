@@ -7,6 +7,7 @@ use wxsim::field::{Layout, State};
 use wxsim::grid::{Grid, Orientation};
 use wxsim::io::Linear;
 use wxsim::io::forecast_file::{FileUnits, ForecastFile, ForecastHead, open};
+use wxsim::io::zarr::ForecastStore;
 use wxsim::time::{Calendar, InitTime, LeadTime, ValidTime, valid_time};
 use wxsim::variable::Quantity;
 
@@ -180,4 +181,105 @@ fn a_forecast_reads_back_as_it_was_written() {
         }
     }
     assert!(forecast.read(3).is_err());
+}
+
+fn write_store(folder: &Path, head: &ForecastHead) -> std::path::PathBuf {
+    let mut store = ForecastStore::create(folder, head).unwrap();
+    for step in 0..=head.steps {
+        store.write(&state(head, step)).unwrap();
+    }
+    store.comment("start: cold");
+    store.finish().unwrap()
+}
+
+fn of_a_store(path: &Path, name: &str) -> (Vec<u64>, Vec<f32>) {
+    let storage = Arc::new(zarrs::filesystem::FilesystemStore::new(path).unwrap());
+    let array = zarrs::array::Array::open(storage, &format!("/{name}")).unwrap();
+    (array.shape().to_vec(), array.retrieve_array_subset(&array.subset_all()).unwrap())
+}
+
+#[test]
+fn a_store_holds_the_numbers_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let head = head(&["z@500", "msl", "t850", "z850"]);
+    let (file, store) = (write(folder.path(), &head), write_store(folder.path(), &head));
+    assert_eq!(store.file_name().unwrap(), "20081019T1200.zarr");
+    let file = netcdf::open(&file).unwrap();
+    for name in ["z", "msl", "t"] {
+        let variable = file.variable(name).unwrap();
+        let shape: Vec<u64> = variable.dimensions().iter().map(|dimension| dimension.len() as u64).collect();
+        let values: Vec<f32> = variable.get_values(..).unwrap();
+        let (found, stored) = of_a_store(&store, name);
+        assert_eq!(found, shape, "{name}");
+        let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<u32>>();
+        assert!(bits(stored) == bits(values), "{name}");
+    }
+    // A lead is a chunk, whatever the number of levels, and a bit that flips in it is seen.
+    let chunk = store.join("z/c/1/0/0/0");
+    let mut bytes = std::fs::read(&chunk).unwrap();
+    let last = bytes.len() - 6;
+    bytes[last] ^= 1;
+    std::fs::write(&chunk, bytes).unwrap();
+    let storage = Arc::new(zarrs::filesystem::FilesystemStore::new(&store).unwrap());
+    let array = zarrs::array::Array::open(storage, "/z").unwrap();
+    let read = array.retrieve_array_subset::<Vec<f32>>(&array.subset_all());
+    assert!(read.is_err());
+}
+
+#[test]
+fn a_store_is_there_when_it_is_whole_and_replaces_only_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let head = head(&["msl"]);
+    let mut half = ForecastStore::create(folder.path(), &head).unwrap();
+    half.write(&state(&head, 0)).unwrap();
+    assert!(half.write(&state(&head, 2)).is_err(), "not the next");
+    assert!(half.finish().is_err());
+    assert!(files(folder.path()).is_empty());
+    let whole = ForecastStore::create(folder.path(), &head).unwrap();
+    assert!(files(folder.path())[0].starts_with('.'));
+    drop(whole);
+    assert!(files(folder.path()).is_empty());
+    let store = write_store(folder.path(), &head);
+    assert_eq!(write_store(folder.path(), &head), store);
+    assert_eq!(files(folder.path()), ["20081019T1200.zarr"]);
+    std::fs::remove_file(store.join("zarr.json")).unwrap();
+    let error = ForecastStore::create(folder.path(), &head).err().unwrap();
+    assert!(error.to_string().contains("has no zarr.json"), "{error}");
+}
+
+#[test]
+fn xarray_reads_a_store_as_it_reads_the_file() {
+    let python = match std::env::var_os("VIRTUAL_ENV") {
+        Some(environment) => std::path::PathBuf::from(environment).join("bin/python"),
+        None => "python3".into(),
+    };
+    let run = |arguments: &[&std::ffi::OsStr]| std::process::Command::new(&python).args(arguments).output();
+    let there = run(&["-c".as_ref(), "import netCDF4, xarray, zarr".as_ref()]);
+    if !there.is_ok_and(|output| output.status.success()) {
+        assert!(std::env::var_os("WXSIM_REQUIRE_XARRAY").is_none(), "{} has no xarray", python.display());
+        println!("SKIPPED: {} has not all of the packages netCDF4, xarray, zarr", python.display());
+        return;
+    }
+    // Equal in every name, attribute and coordinate, and in every bit of the data.
+    let script = "
+import sys, warnings
+import xarray
+warnings.simplefilter('error')
+file = xarray.open_dataset(sys.argv[1])
+store = xarray.open_zarr(sys.argv[2], consolidated=True).load()
+del file.attrs['history'], store.attrs['history']
+assert store.attrs.pop('comment') == 'start: cold'
+xarray.testing.assert_identical(file, store)
+for name in file.data_vars:
+    one, other = file[name].values, store[name].values
+    assert one.dtype == other.dtype and one.tobytes() == other.tobytes(), name
+print(len(file.data_vars))
+";
+    let folder = tempfile::tempdir().unwrap();
+    let head = head(&["z@500", "msl", "t850", "z850", "tp"]);
+    let (file, store) = (write(folder.path(), &head), write_store(folder.path(), &head));
+    let output = run(&["-c".as_ref(), script.as_ref(), file.as_ref(), store.as_ref()]).unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "5", "z, msl, t, tp and the bounds of time");
 }

@@ -32,6 +32,9 @@ pub struct Args {
     /// Folder for the forecasts; each file is named by its initial time
     #[arg(long, short, value_name = "DIR")]
     out: PathBuf,
+    /// Write each forecast as a Zarr store (version 3), too
+    #[arg(long)]
+    zarr: bool,
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
@@ -51,7 +54,7 @@ pub fn run(args: &Args) -> Result<()> {
     forecast_files::steps_of(lead, network.info().step)?;
 
     let catalogue = run_folder::catalogue(&config, &network.info().layout, &args.init)?;
-    let wanted = Wanted { inits, lead, folder: &args.out, json: args.json };
+    let wanted = Wanted { inits, lead, folder: &args.out, json: args.json, zarr: args.zarr };
     let device = network.device();
     forecast_files::write(&mut network, &device, &catalogue, &wanted)
 }

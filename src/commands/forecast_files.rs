@@ -22,6 +22,8 @@ pub struct Wanted<'a> {
     pub folder: &'a Path,
     /// Print what was written as JSON.
     pub json: bool,
+    /// Write each forecast as a Zarr store, too.
+    pub zarr: bool,
 }
 
 /// Guards against a slip of the pen: no forecast that anyone wants is longer.
@@ -79,7 +81,7 @@ pub fn write<S: Stepper>(
     };
     eprintln!("{} forecasts of {} with {} on {device}", inits.len(), wanted.lead, info.origin);
     let mut sink = Reporting {
-        files: FileSink::new(wanted.folder, head),
+        files: FileSink::new(wanted.folder, head).with_stores(wanted.zarr),
         progress: Progress::new(inits.len(), "forecasts"),
         interrupt: Interrupt::on_signals()?,
         all: inits.len(),
@@ -114,7 +116,8 @@ impl Sink for Reporting {
 
     fn take(&mut self, lead: LeadTime, state: &State) -> Result<()> {
         if self.interrupt.is_requested() {
-            let done = self.files.written().len();
+            let is_file = |path: &&PathBuf| path.extension().is_some_and(|e| e == "nc");
+            let done = self.files.written().iter().filter(is_file).count();
             return Err(Error::new(
                 Kind::Interrupted,
                 format!("{done} of {} forecasts are written, and each of them is whole", self.all),

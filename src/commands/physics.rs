@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
         stepper.drive(later(catalogue.clone(), |_| true));
     }
-    let wanted = Wanted { inits, lead, folder, json: args.json };
+    let wanted = Wanted { inits, lead, folder, json: args.json, zarr: false };
     forecast_files::write(&mut stepper, chosen.describe(), &catalogue, &wanted)
 }
 

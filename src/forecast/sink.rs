@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::field::State;
 use crate::io::forecast_file::{ForecastFile, ForecastHead};
+use crate::io::zarr::ForecastStore;
 use crate::stepper::Stepper;
 use crate::time::{InitTime, LeadTime};
 
@@ -51,14 +52,22 @@ pub struct FileSink {
     folder: PathBuf,
     /// `init` is filled in.
     head: ForecastHead,
-    current: Option<ForecastFile>,
+    /// Whether each is written as a Zarr store, too.
+    zarr: bool,
+    current: Option<(ForecastFile, Option<ForecastStore>)>,
     written: Vec<PathBuf>,
 }
 
 impl FileSink {
     /// `head` describes every file but for its initial time.
     pub fn new(folder: &Path, head: ForecastHead) -> Self {
-        Self { folder: folder.to_owned(), head, current: None, written: Vec::new() }
+        Self { folder: folder.to_owned(), head, zarr: false, current: None, written: Vec::new() }
+    }
+
+    /// Writes each forecast as a Zarr store, too.
+    #[must_use]
+    pub fn with_stores(self, zarr: bool) -> Self {
+        Self { zarr, ..self }
     }
 
     /// The files so far, all whole.
@@ -70,23 +79,29 @@ impl FileSink {
 impl Sink for FileSink {
     fn begin(&mut self, init: InitTime) -> Result<()> {
         self.head.init = init;
-        self.current = Some(ForecastFile::create(&self.folder, &self.head)?);
+        let store = self.zarr.then(|| ForecastStore::create(&self.folder, &self.head)).transpose()?;
+        self.current = Some((ForecastFile::create(&self.folder, &self.head)?, store));
         Ok(())
     }
 
     fn take(&mut self, _lead: LeadTime, state: &State) -> Result<()> {
         match &mut self.current {
-            Some(file) => file.write(state),
+            Some((file, store)) => {
+                file.write(state)?;
+                store.iter_mut().try_for_each(|store| store.write(state))
+            }
             None => Err(Error::run("a state came before its forecast began")),
         }
     }
 
     fn end(&mut self, remarks: &[String]) -> Result<()> {
-        if let Some(mut file) = self.current.take() {
+        if let Some((mut file, mut store)) = self.current.take() {
             if !remarks.is_empty() {
                 file.comment(&remarks.join("; "))?;
+                store.iter_mut().for_each(|store| store.comment(&remarks.join("; ")));
             }
             self.written.push(file.finish()?);
+            self.written.extend(store.map(ForecastStore::finish).transpose()?);
         }
         Ok(())
     }

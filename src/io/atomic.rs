@@ -34,20 +34,13 @@ pub struct Pending {
 impl Pending {
     /// Chooses a temporary name beside `target`; the folder must exist. No file is made yet.
     pub fn new(target: &Path) -> Result<Self> {
-        // The process and a count make the name ours: two runs may write the same target at the same time.
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name = target.file_name().ok_or_else(|| {
-            Error::input(format!("'{}' is not the name of a file to write", target.display()))
-        })?;
+        let temporary = hidden(target)?;
         // A rename would put a plain file where a device, a pipe or a folder was.
         if std::fs::metadata(target).is_ok_and(|found| !found.is_file()) {
             return Err(Error::input(format!("{} is there and is no regular file", target.display()))
                 .hint("name a file that may be written or replaced"));
         }
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-        Ok(Self { temporary: target.with_file_name(hidden), target: target.to_owned() })
+        Ok(Self { temporary, target: target.to_owned() })
     }
 
     /// Where to write.
@@ -74,6 +67,90 @@ impl Drop for Pending {
         // After a commit there is nothing under this name; otherwise whoever dropped it already has an error to tell.
         let _ = std::fs::remove_file(&self.temporary);
     }
+}
+
+/// A folder on its way: its files are written under a temporary name, and appear together. Dropped before
+/// [`commit`](PendingFolder::commit), it removes what was written.
+#[derive(Debug)]
+pub struct PendingFolder {
+    temporary: PathBuf,
+    target: PathBuf,
+}
+
+impl PendingFolder {
+    /// A folder that is there is replaced if it holds a file `mark`, which says what it is; anything else is left alone.
+    pub fn new(target: &Path, mark: &str) -> Result<Self> {
+        if std::fs::symlink_metadata(target).is_ok() && !target.join(mark).is_file() {
+            return Err(Error::input(format!("{} is there and has no {mark}", target.display()))
+                .hint("move it away: only what it could be is replaced"));
+        }
+        let temporary = hidden(target)?;
+        std::fs::create_dir(&temporary).context(|| format!("cannot write {}", target.display()))?;
+        Ok(Self { temporary, target: target.to_owned() })
+    }
+
+    /// Where to write.
+    pub fn path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Where it will appear.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Brings the written files to the disk and gives the folder its name.
+    pub fn commit(self) -> Result<()> {
+        let cannot = || format!("cannot finish {}", self.target.display());
+        sync_tree(&self.temporary).context(cannot)?;
+        if std::fs::symlink_metadata(&self.target).is_ok() {
+            // What was there goes under the temporary name, and with it.
+            swap_folders(&self.temporary, &self.target).context(cannot)?;
+        } else {
+            std::fs::rename(&self.temporary, &self.target).context(cannot)?;
+        }
+        sync_folder(self.target.parent().unwrap_or(Path::new(".")))
+    }
+}
+
+impl Drop for PendingFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.temporary);
+    }
+}
+
+/// Exchanges the names of two folders, in one step where the file system can do that.
+pub fn swap_folders(one: &Path, other: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    if renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
+    }
+    let mut aside = one.as_os_str().to_owned();
+    aside.push(".old");
+    std::fs::rename(other, &aside)?;
+    std::fs::rename(one, other)?;
+    std::fs::rename(&aside, one)
+}
+
+/// Brings all files below a folder to the disk.
+fn sync_tree(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { sync_tree(&path)? } else { File::open(&path)?.sync_all()? }
+    }
+    sync_folder(folder).map_err(std::io::Error::other)
+}
+
+/// A name beside another. The process and a count make it ours: two may write the same target at the same time.
+fn hidden(target: &Path) -> Result<PathBuf> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = target
+        .file_name()
+        .ok_or_else(|| Error::input(format!("'{}' is not the name of a file to write", target.display())))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    Ok(target.with_file_name(hidden))
 }
 
 /// Brings the names in a folder to the disk: a rename is safe from a power cut only after this.

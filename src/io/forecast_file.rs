@@ -17,14 +17,14 @@ use std::sync::Arc;
 use netcdf::{FileMut, VariableMut};
 
 use super::atomic::Pending;
+use super::forecast_contents::{self as contents, Coordinate, to_file_order};
 pub use super::forecast_reader::{ForecastReader, open};
 use super::forecast_variables::{FileVariable, plan_variables};
 use super::info::Linear;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::field::{Layout, State};
 use crate::grid::{Grid, Orientation};
 use crate::time::{InitTime, LeadTime, ValidTime, valid_time};
-use crate::variable::Behaviour;
 
 /// What a forecast file says of itself.
 #[derive(Debug, Clone)]
@@ -59,6 +59,41 @@ impl ForecastHead {
     pub fn file_name(&self) -> String {
         format!("{}.nc", self.init.0.file_stamp())
     }
+
+    /// `20081019T1200.zarr`
+    pub fn store_name(&self) -> String {
+        format!("{}.zarr", self.init.0.file_stamp())
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.step.seconds <= 0 {
+            return Err(Error::input(format!("a forecast cannot advance by steps of {}", self.step)));
+        }
+        if !self.units.is_empty() && self.units.len() != self.layout.channels() {
+            return Err(Error::run(format!(
+                "{} units were given for {} channels",
+                self.units.len(),
+                self.layout.channels()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The valid time of the state that comes after `written` others, if it is this one.
+    pub(super) fn expects(&self, written: usize, state: &State) -> Result<ValidTime> {
+        let expected = valid_time(self.init, self.step.times(written));
+        if written > self.steps {
+            return Err(Error::run(format!("it already holds all of its {} steps", self.steps)));
+        }
+        if *state.layout != *self.layout || state.valid != expected {
+            return Err(Error::run(format!(
+                "it expects the state of {expected} next and was given one of {} ({})",
+                state.valid,
+                state.layout.grid.describe()
+            )));
+        }
+        Ok(expected)
+    }
 }
 
 /// The library does not say why it could not write.
@@ -79,7 +114,7 @@ pub struct ForecastFile {
 impl ForecastFile {
     /// Begins the file of one initial time in `folder`, which is made when it is not there.
     pub fn create(folder: &Path, head: &ForecastHead) -> Result<Self> {
-        check_head(head)?;
+        head.check()?;
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::run(format!("cannot make the folder {}", folder.display())).caused_by(e))?;
         let pending = Pending::new(&folder.join(head.file_name()))?;
@@ -96,17 +131,7 @@ impl ForecastFile {
     /// Writes the next state, in order of lead time: first the analysis, then every step.
     pub fn write(&mut self, state: &State) -> Result<()> {
         let target = self.pending.target().display();
-        let expected = valid_time(self.head.init, self.head.step.times(self.written));
-        if self.written > self.head.steps {
-            return Err(Error::run(format!("{target} already holds all of its {} steps", self.head.steps)));
-        }
-        if *state.layout != *self.head.layout || state.valid != expected {
-            return Err(Error::run(format!(
-                "{target} expects the state of {expected} next and was given one of {} ({})",
-                state.valid,
-                state.layout.grid.describe()
-            )));
-        }
+        let expected = self.head.expects(self.written, state).context(|| target.to_string())?;
         let cannot =
             |error| Error::run(format!("cannot write {expected} into {target}")).caused_by(error).hint(FULL);
         for variable in &self.variables {
@@ -158,162 +183,37 @@ impl ForecastFile {
     }
 }
 
-fn check_head(head: &ForecastHead) -> Result<()> {
-    if head.step.seconds <= 0 {
-        return Err(Error::input(format!("a forecast cannot advance by steps of {}", head.step)));
-    }
-    if !head.units.is_empty() && head.units.len() != head.layout.channels() {
-        return Err(Error::run(format!(
-            "{} units were given for {} channels",
-            head.units.len(),
-            head.layout.channels()
-        )));
-    }
-    Ok(())
-}
-
-/// Copies one channel into the rows, columns and units of the file; missing stays NaN.
-fn to_file_order(
-    state: &State,
-    channel: usize,
-    orientation: Orientation,
-    conversion: Option<Linear>,
-    out: &mut [f32],
-) {
-    let field = state.channel(channel);
-    let (rows, columns) = field.dim();
-    for (file_row, line) in out.chunks_exact_mut(columns).enumerate() {
-        let row = if orientation.latitude_descending { rows - 1 - file_row } else { file_row };
-        for (file_column, value) in line.iter_mut().enumerate() {
-            let si = field[[row, (file_column + orientation.longitude_shift) % columns]];
-            *value = match conversion {
-                None => si,
-                Some(Linear { factor, offset }) => ((f64::from(si) - offset) / factor) as f32,
-            };
-        }
-    }
-}
-
 /// Dimensions, coordinates, variables and attributes.
 fn define(file: &mut FileMut, head: &ForecastHead, variables: &[FileVariable]) -> netcdf::Result<()> {
-    let grid = &head.layout.grid;
-    let accumulated = head.layout.quantities.iter().any(|q| q.behaviour() == Behaviour::Accumulated);
-    file.add_attribute("Conventions", "CF-1.11")?;
-    file.add_attribute("title", format!("Forecast from {} by {}", head.init, head.model))?;
-    file.add_attribute(
-        "source",
-        format!("wxsim {}, {}, from {}", env!("CARGO_PKG_VERSION"), head.model, head.origin),
-    )?;
-    let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ");
-    file.add_attribute("history", format!("{now}: {}", head.history))?;
-    file.add_attribute("wxsim_model", head.model.as_str())?;
-    file.add_attribute("wxsim_origin", head.origin.as_str())?;
-
-    file.add_dimension("time", head.steps + 1)?;
-    file.add_dimension("latitude", grid.rows())?;
-    file.add_dimension("longitude", grid.columns())?;
-    define_times(file, head, accumulated)?;
-    define_grid(file, grid, head.orientation)?;
+    for (name, text) in contents::attributes(head) {
+        file.add_attribute(name, text)?;
+    }
+    for (name, length) in contents::dimensions(head, variables) {
+        file.add_dimension(&name, length)?;
+    }
+    for coordinate in contents::coordinates(head, variables) {
+        define_coordinate(file, &coordinate)?;
+    }
     for variable in variables {
-        if let Some(dimension) = &variable.level_dimension
-            && file.dimension(dimension).is_none()
-        {
-            file.add_dimension(dimension, variable.levels.len())?;
-            let mut level = file.add_variable::<f64>(dimension, &[dimension])?;
-            attributes(&mut level, &[("standard_name", "air_pressure"), ("long_name", "pressure level")])?;
-            attributes(&mut level, &[("units", "hPa"), ("positive", "down"), ("axis", "Z")])?;
-            level.put_values(&variable.levels, ..)?;
+        let mut out = define_variable(file, &head.layout.grid, variable)?;
+        for (name, text) in contents::of_forecasts(head, variable) {
+            out.put_attribute(name, text)?;
         }
-        // Where the time axis has bounds for the sums, other quantities hold at the instant.
-        let cell_methods = match variable.quantity.behaviour() {
-            Behaviour::Accumulated => Some("time: sum"),
-            _ if accumulated => Some("time: point"),
-            _ => None,
-        };
-        let mut out = define_variable(file, grid, variable)?;
-        if let Some(methods) = cell_methods {
-            out.put_attribute("cell_methods", methods)?;
-        }
-        out.put_attribute("coordinates", "lead_time forecast_reference_time")?;
     }
     Ok(())
 }
 
-/// The times of the file, in the coarsest unit that writes them as whole numbers.
-fn define_times(file: &mut FileMut, head: &ForecastHead, accumulated: bool) -> netcdf::Result<()> {
-    let whole_hours = head.init.0.seconds % 3600 == 0 && head.step.seconds % 3600 == 0;
-    let (unit, seconds) = if whole_hours { ("hours", 3600) } else { ("seconds", 1) };
-    let units = format!("{unit} since 1970-01-01 00:00:00");
-    let number = |time: ValidTime| time.seconds as f64 / f64::from(seconds);
-    let calendar = head.init.0.calendar.cf_name();
-    let leads: Vec<LeadTime> = (0..=head.steps).map(|n| head.step.times(n)).collect();
-    let times: Vec<f64> = leads.iter().map(|&lead| number(valid_time(head.init, lead))).collect();
-
-    let mut time = file.add_variable::<f64>("time", &["time"])?;
-    attributes(&mut time, &[("standard_name", "time"), ("long_name", "valid time"), ("units", &units)])?;
-    attributes(&mut time, &[("calendar", calendar), ("axis", "T")])?;
-    if accumulated {
-        time.put_attribute("bounds", "time_bnds")?;
+fn define_coordinate(file: &mut FileMut, coordinate: &Coordinate) -> netcdf::Result<()> {
+    let dimensions: Vec<&str> = coordinate.dimensions.iter().map(String::as_str).collect();
+    let mut variable = file.add_variable::<f64>(&coordinate.name, &dimensions)?;
+    for (name, text) in &coordinate.attributes {
+        variable.put_attribute(name, text.as_str())?;
     }
-    time.put_values(&times, ..)?;
-
-    let mut lead = file.add_variable::<f64>("lead_time", &["time"])?;
-    attributes(&mut lead, &[("standard_name", "forecast_period"), ("long_name", "lead time")])?;
-    lead.put_attribute("units", "hours")?;
-    lead.put_values(&leads.iter().map(|lead| lead.hours()).collect::<Vec<f64>>(), ..)?;
-
-    let mut init = file.add_variable::<f64>("forecast_reference_time", &[])?;
-    attributes(&mut init, &[("standard_name", "forecast_reference_time"), ("units", &units)])?;
-    attributes(&mut init, &[("long_name", "initial time of the forecast"), ("calendar", calendar)])?;
-    init.put_values(&[number(head.init.0)], ())?;
-
-    if accumulated {
-        // Sums are over the step that ends at the valid time.
-        file.add_dimension("bnds", 2)?;
-        let begin =
-            |lead: LeadTime| valid_time(head.init, LeadTime { seconds: lead.seconds - head.step.seconds });
-        let bounds: Vec<f64> =
-            leads.iter().zip(&times).flat_map(|(&lead, &end)| [number(begin(lead)), end]).collect();
-        let mut variable = file.add_variable::<f64>("time_bnds", &["time", "bnds"])?;
-        variable.put_values(&bounds, (.., ..))?;
-    }
-    Ok(())
+    variable.put_values(&coordinate.values, ..)
 }
 
 pub(super) fn define_grid(file: &mut FileMut, grid: &Grid, orientation: Orientation) -> netcdf::Result<()> {
-    let mut rows = grid.latitude.clone();
-    if orientation.latitude_descending {
-        rows.reverse();
-    }
-    let mut latitude = file.add_variable::<f64>("latitude", &["latitude"])?;
-    attributes(&mut latitude, &[("standard_name", "latitude"), ("long_name", "latitude")])?;
-    attributes(&mut latitude, &[("units", "degrees_north"), ("axis", "Y")])?;
-    latitude.put_values(&rows, ..)?;
-
-    let mut longitude = file.add_variable::<f64>("longitude", &["longitude"])?;
-    attributes(&mut longitude, &[("standard_name", "longitude"), ("long_name", "longitude")])?;
-    attributes(&mut longitude, &[("units", "degrees_east"), ("axis", "X")])?;
-    longitude.put_values(&file_longitudes(grid, orientation), ..)
-}
-
-/// Longitudes in the file's order and sign, and increasing as CF demands of a coordinate.
-fn file_longitudes(grid: &Grid, orientation: Orientation) -> Vec<f64> {
-    let n = grid.columns();
-    let mut columns = Vec::with_capacity(n);
-    for column in 0..n {
-        let inside = grid.longitude[(column + orientation.longitude_shift) % n];
-        let written = if orientation.longitude_signed {
-            (inside + 180.0).rem_euclid(360.0) - 180.0
-        } else {
-            inside.rem_euclid(360.0)
-        };
-        let unwrapped = match columns.last() {
-            Some(&before) if written < before => written + 360.0,
-            _ => written,
-        };
-        columns.push(unwrapped);
-    }
-    columns
+    contents::of_grid(grid, orientation).iter().try_for_each(|coordinate| define_coordinate(file, coordinate))
 }
 
 /// A variable along time, its levels and the grid, whose chunks are single fields.
@@ -335,10 +235,9 @@ pub(super) fn define_variable<'f>(
     // Most of a float's mantissa is noise: higher levels take several times as long and save a percent.
     out.set_compression(1, true)?;
     out.set_fill_value(f32::NAN)?;
-    if let Some(name) = variable.standard_name {
-        out.put_attribute("standard_name", name)?;
+    for (name, text) in contents::of_variable(variable) {
+        out.put_attribute(name, text)?;
     }
-    attributes(&mut out, &[("long_name", &variable.long_name), ("units", &variable.file_units)])?;
     Ok(out)
 }
 

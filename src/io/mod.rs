@@ -5,6 +5,7 @@
 
 pub mod atomic;
 pub mod forecast_file;
+mod forecast_contents;
 mod forecast_reader;
 mod forecast_variables;
 pub mod checkpoint;
@@ -14,6 +15,7 @@ pub mod rewrite;
 mod rewrite_grib;
 pub mod run_dir;
 pub mod series_file;
+pub mod zarr;
 
 // Reading, in the order in which a file is understood.
 mod sniff;
