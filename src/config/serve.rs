@@ -25,6 +25,8 @@ pub struct ServeConfig {
     pub out: PathBuf,
     /// Where the service keeps its ledger, decoded analyses and recurrent states.
     pub state: PathBuf,
+    /// Publishes each forecast as a Zarr store (version 3), too.
+    pub zarr: bool,
     pub inbox: InboxConfig,
     pub schedule: ScheduleConfig,
     pub retry: RetryConfig,
@@ -153,6 +155,7 @@ impl Default for ServeConfig {
         Self {
             out: "published".into(),
             state: "serve-state".into(),
+            zarr: false,
             inbox: InboxConfig::default(),
             schedule: ScheduleConfig::default(),
             retry: RetryConfig::default(),
@@ -235,6 +238,7 @@ impl ServeConfig {
             lateness: self.schedule.lateness()?,
             retry: self.retry.plan()?,
             keep: self.keep.plan(&self.schedule)?,
+            zarr: self.zarr,
             models,
             canary,
             watch: self.watch()?,

@@ -16,10 +16,12 @@ use super::folders::Folders;
 use super::ledger::{Field, Made, Staged, now};
 use super::memory;
 use super::plan::ModelPlan;
+use super::store;
 use super::stored::Arrays;
 use crate::error::{Context, Error, Kind, Result};
 use crate::field::State;
 use crate::io::forecast_file::{ForecastFile, ForecastHead};
+use crate::io::zarr::ForecastStore;
 use crate::preprocess::Distribution;
 use crate::runner::{Forecast, Kept, NetworkStepper, Trained};
 use crate::stepper::Stepper;
@@ -57,6 +59,8 @@ pub struct Job {
     /// The fields of all analyses that it needs, by valid time.
     pub analyses: BTreeMap<i64, Vec<Field>>,
     pub late: bool,
+    /// Whether the forecast is written as a Zarr store, too.
+    pub zarr: bool,
     /// Which attempt this is: two of them never write the same recurrent state.
     pub attempt: u32,
 }
@@ -81,6 +85,10 @@ impl Job {
         let start = self.beginning.describe(self.init);
         let first_lead = self.write(stepper, &mut forecast, &head, folders, stop, &start, &mut remarks)?;
         let path = Folders::staged(name, self.init);
+        let zarr = match self.zarr {
+            true => Some(store::seal(&folders.out.join(Folders::store(&path)))?),
+            false => None,
+        };
         let digest = digest(&folders.out.join(&path))?;
         let made = Made {
             input: self.analyses.values().flatten().map(|field| field.complete).max(),
@@ -92,7 +100,7 @@ impl Job {
             remarks,
             distribution,
         };
-        Ok((Staged { path, digest, memory: Some(memory) }, made))
+        Ok((Staged { path, digest, memory: Some(memory), zarr }, made))
     }
 
     /// How the values of its analysis are spread, as the network sees them.
@@ -158,7 +166,7 @@ impl Job {
         let staging = folders.staging(&self.model.plan.name);
         let (sender, receiver) = bounded::<Message>(QUEUE);
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| write_all(&staging, head, receiver));
+            let writer = scope.spawn(|| write_all(&staging, head, self.zarr, receiver));
             let mut compute = || {
                 let mut first_lead = None;
                 for n in 0..=self.model.steps {
@@ -258,14 +266,22 @@ enum Message {
     End(String),
 }
 
-fn write_all(staging: &Path, head: &ForecastHead, states: Receiver<Message>) -> Result<()> {
+fn write_all(staging: &Path, head: &ForecastHead, zarr: bool, states: Receiver<Message>) -> Result<()> {
     let mut file = ForecastFile::create(staging, head)?;
+    let mut store = zarr.then(|| ForecastStore::create(staging, head)).transpose()?;
     for message in states {
         match message {
-            Message::State(state) => file.write(&state)?,
+            Message::State(state) => {
+                file.write(&state)?;
+                store.iter_mut().try_for_each(|store| store.write(&state))?;
+            }
             Message::End(comment) => {
                 file.comment(&comment)?;
                 file.finish()?;
+                if let Some(mut store) = store {
+                    store.comment(&comment);
+                    store.finish()?;
+                }
                 return Ok(());
             }
         }

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! OUT/MODEL/20081019T1200.nc    a published forecast
-//!          /latest.nc           points to the newest
+//!          /20081019T1200.zarr/  the same as a store, where that is wanted
+//!          /20081019T1200.zarr.sha256    its files with their checksums
+//!          /latest.nc, /latest.zarr      point to the newest
 //!          /manifest.json       all of them, with checksums
 //!          /.staging/           being made
 //! STATE/ledger.sqlite           what came, what was made
@@ -61,6 +63,11 @@ impl Folders {
     /// The same while it is being made.
     pub fn staged(model: &str, init: InitTime) -> String {
         format!("{model}/.staging/{}.nc", init.0.file_stamp())
+    }
+
+    /// The name of the store that belongs to a forecast.
+    pub fn store(forecast: &str) -> String {
+        format!("{}.zarr", forecast.strip_suffix(".nc").unwrap_or(forecast))
     }
 
     /// Removes what is in a folder and `is_needed` does not know: what a killed process left behind.

@@ -24,6 +24,7 @@ mod publish;
 mod schedule;
 mod service;
 mod skill;
+mod store;
 mod stored;
 mod watch;
 

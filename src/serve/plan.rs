@@ -20,6 +20,8 @@ pub struct ServePlan {
     pub lateness: LatenessPlan,
     pub retry: RetryPlan,
     pub keep: KeepPlan,
+    /// Whether forecasts are published as Zarr stores, too.
+    pub zarr: bool,
     pub models: Vec<ModelPlan>,
     pub canary: Option<CanaryPlan>,
     pub watch: WatchPlan,

@@ -11,8 +11,9 @@ use super::cycle::digest;
 use super::folders::Folders;
 use super::ledger::{Cycle, Ledger, Staged};
 use super::plan::KeepPlan;
+use super::store;
 use crate::error::{Context, Error, Result};
-use crate::io::atomic::{sync_folder, write_whole};
+use crate::io::atomic::{swap_folders, sync_folder, write_whole};
 use crate::time::InitTime;
 
 /// What a reader of the output folder finds in `manifest.json`.
@@ -29,9 +30,21 @@ struct Entry {
     forecast_reference_time: String,
     sha256: String,
     bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zarr: Option<StoreEntry>,
     start: Option<String>,
     late: bool,
     provider: Option<String>,
+}
+
+/// The same forecast as a folder of files, whose checksums stand in a file of their own.
+#[derive(Serialize)]
+struct StoreEntry {
+    store: String,
+    checksums: String,
+    /// Of that file.
+    sha256: String,
+    bytes: u64,
 }
 
 /// The output folder, and what the ledger knows of it.
@@ -46,60 +59,49 @@ impl Publisher<'_> {
         let file = Folders::forecast(model, init);
         let (from, to) = (self.folders.out.join(&staged.path), self.folders.out.join(&file));
         let before = self.ledger.cycle(model, init)?;
-        self.name(&from, &to, before.as_ref())?;
-        self.settle(model, init, &file)
+        let before = before.as_ref();
+        let known = before.and_then(|cycle| cycle.store.as_ref());
+        let is_old = |path: &Path| before.is_some_and(|cycle| is_ours(path, cycle));
+        let is_old_list = |path: &Path| known.is_some_and(|old| is_whole(path, &old.digest));
+        let is_old_store = |path: &Path| known.is_some_and(|old| store::is_still(path, old));
+        let stores = staged.zarr.as_ref().map(|digest| (self.store(&staged.path), self.store(&file), digest));
+        // Before anything gets its name, all of it has to be allowed to.
+        may_be_named(&to, |path| is_old(path) || is_whole(path, &staged.digest))?;
+        if let Some((_, to, digest)) = &stores {
+            may_be_named(&store::sums(to), |path| is_old_list(path) || is_whole(path, digest))?;
+            may_be_named(to, |path| is_old_store(path) || store::is(path, digest))?;
+        }
+        if let Some((from, to, digest)) = &stores {
+            name(&store::sums(from), &store::sums(to), digest, is_old_list)?;
+            name_store(from, to, digest, is_old_store)?;
+        }
+        name(&from, &to, &staged.digest, is_old)?;
+        sync_folder(&self.folders.published(model))?;
+        let meta = std::fs::metadata(&to).context(|| format!("cannot read {}", to.display()))?;
+        let measure = |digest: &String| store::measure(&self.store(&file), digest);
+        let store = staged.zarr.as_ref().map(measure).transpose()?;
+        self.ledger.publish(model, init, &file, meta.len(), modified(&meta), store.as_ref())?;
+        self.announce(model)
     }
 
-    /// Ends a publication that a crash cut short; `false` where nothing of it is left.
+    /// Ends a publication that a crash cut short; `false` where something of it is lost.
     pub fn recover(&mut self, model: &str, init: InitTime, staged: &Staged) -> Result<bool> {
-        let file = Folders::forecast(model, init);
-        let (from, to) = (self.folders.out.join(&staged.path), self.folders.out.join(&file));
-        let is_whole = |path: &Path| path.is_file() && digest(path).is_ok_and(|found| found == staged.digest);
-        if is_whole(&to) {
-            // It got its name; perhaps the other one is still there.
-            match std::fs::remove_file(&from) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error).context(|| format!("cannot remove {}", from.display()));
-                }
-                _ => self.settle(model, init, &file)?,
-            }
-            return Ok(true);
-        }
-        if is_whole(&from) {
+        let places = [staged.path.clone(), Folders::forecast(model, init)];
+        let is_file = |path: &String| is_whole(&self.folders.out.join(path), &staged.digest);
+        let is_store = |digest: &String| {
+            let is_listed = |path: &String| is_whole(&store::sums(&self.store(path)), digest);
+            places.iter().any(|path| store::is(&self.store(path), digest)) && places.iter().any(is_listed)
+        };
+        if places.iter().any(is_file) && staged.zarr.as_ref().is_none_or(is_store) {
             self.publish(model, init, staged)?;
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// The file gets its name; an older forecast of the same cycle is replaced, and nothing else.
-    fn name(&self, from: &Path, to: &Path, before: Option<&Cycle>) -> Result<()> {
-        let cannot = || format!("cannot publish {}", to.display());
-        // A second name fails where there is one already, which a rename does not.
-        match std::fs::hard_link(from, to) {
-            Ok(()) => std::fs::remove_file(from).context(cannot)?,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                if !before.is_some_and(|cycle| is_ours(to, cycle)) {
-                    return Err(Error::input(format!(
-                        "{} is there, and was not written by this service",
-                        to.display()
-                    ))
-                    .hint("move it away, then: wxsim cycles rerun"));
-                }
-                std::fs::rename(from, to).context(cannot)?;
-            }
-            // A file system without second names: nobody else writes here, as far as can be seen.
-            Err(_) if !to.exists() => std::fs::rename(from, to).context(cannot)?,
-            Err(error) => return Err(error).context(cannot),
-        }
-        sync_folder(to.parent().unwrap_or(Path::new(".")))
-    }
-
-    fn settle(&mut self, model: &str, init: InitTime, file: &str) -> Result<()> {
-        let path = self.folders.out.join(file);
-        let meta = std::fs::metadata(&path).context(|| format!("cannot read {}", path.display()))?;
-        self.ledger.publish(model, init, file, meta.len(), modified(&meta))?;
-        self.announce(model)
+    /// The store that belongs to a forecast.
+    fn store(&self, file: &str) -> PathBuf {
+        self.folders.out.join(Folders::store(file))
     }
 
     /// Brings the pointer to the newest forecast and the manifest up to date.
@@ -108,12 +110,23 @@ impl Publisher<'_> {
         let published: Vec<Cycle> =
             self.ledger.published(model)?.into_iter().filter(|cycle| cycle.file.is_some()).rev().collect();
         point(&folder.join("latest.nc"), published.first().and_then(file_name))?;
+        let with_store = published.iter().find(|cycle| cycle.store.is_some()).and_then(file_name);
+        let latest = folder.join("latest.zarr");
+        if with_store.is_some() || latest.is_symlink() {
+            point(&latest, with_store.map(|file| Folders::store(&file)))?;
+        }
         let entry = |cycle: &Cycle| {
             Some(Entry {
                 file: file_name(cycle)?,
                 forecast_reference_time: cycle.init.to_string(),
                 sha256: cycle.digest.clone()?,
                 bytes: cycle.size?,
+                zarr: cycle.store.as_ref().zip(file_name(cycle)).map(|(store, file)| StoreEntry {
+                    store: Folders::store(&file),
+                    checksums: format!("{}.sha256", Folders::store(&file)),
+                    sha256: store.digest.clone(),
+                    bytes: store.size,
+                }),
                 start: cycle.start.clone(),
                 late: cycle.late,
                 provider: cycle.provider.clone(),
@@ -168,6 +181,10 @@ impl Publisher<'_> {
                 std::fs::remove_file(&path).context(|| format!("cannot remove {}", path.display()))?;
                 removed.push(file.clone());
             }
+            let place = self.store(file);
+            if cycle.store.as_ref().is_some_and(|store| store::is_still(&place, store)) {
+                store::remove(&place, &self.folders.staging(model))?;
+            }
             self.ledger.forget_file(model, cycle.init)?;
         }
         if !gone.is_empty() {
@@ -175,6 +192,66 @@ impl Publisher<'_> {
         }
         Ok(removed)
     }
+}
+
+/// Whether there is nothing of that name, or only what may go.
+fn may_be_named(path: &Path, may_go: impl Fn(&Path) -> bool) -> Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) if !may_go(path) => Err(is_theirs(path)),
+        _ => Ok(()),
+    }
+}
+
+/// A file gets its name; an older one of the same cycle (`is_old`) is replaced, and nothing else.
+fn name(from: &Path, to: &Path, digest: &str, is_old: impl Fn(&Path) -> bool) -> Result<()> {
+    let cannot = || format!("cannot publish {}", to.display());
+    // A second name fails where there is one already, which a rename does not.
+    match std::fs::hard_link(from, to) {
+        Ok(()) => std::fs::remove_file(from).context(cannot),
+        // It got its name before a crash; perhaps the other one is still there.
+        Err(_) if is_whole(to, digest) => match std::fs::remove_file(from) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context(cannot),
+            _ => Ok(()),
+        },
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if !is_old(to) {
+                return Err(is_theirs(to));
+            }
+            std::fs::rename(from, to).context(cannot)
+        }
+        // A file system without second names: nobody else writes here, as far as can be seen.
+        Err(_) if !to.exists() => std::fs::rename(from, to).context(cannot),
+        Err(error) => Err(error).context(cannot),
+    }
+}
+
+/// As [`name`], of a store.
+fn name_store(from: &Path, to: &Path, digest: &str, is_old: impl Fn(&Path) -> bool) -> Result<()> {
+    let cannot = || format!("cannot publish {}", to.display());
+    let clear = || match std::fs::remove_dir_all(from) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context(cannot),
+        _ => Ok(()),
+    };
+    if std::fs::symlink_metadata(to).is_err() {
+        return std::fs::rename(from, to).context(cannot);
+    }
+    if store::is(to, digest) {
+        return clear();
+    }
+    if !is_old(to) {
+        return Err(is_theirs(to));
+    }
+    swap_folders(from, to).context(cannot)?;
+    clear()
+}
+
+fn is_theirs(path: &Path) -> Error {
+    Error::input(format!("{} is there, and was not written by this service", path.display()))
+        .hint("move it away, then: wxsim cycles rerun")
+}
+
+fn is_whole(path: &Path, expected: &str) -> bool {
+    path.is_file() && digest(path).is_ok_and(|found| found == expected)
 }
 
 /// Whether a file is the one that this service wrote for a cycle: as large and as old, or else with the same bytes.
@@ -249,7 +326,7 @@ mod tests {
             let path = Folders::staged("a", at);
             std::fs::write(self.folders.out.join(&path), text).unwrap();
             let digest = digest(&self.folders.out.join(&path)).unwrap();
-            let staged = Staged { path, digest, memory: None };
+            let staged = Staged { path, digest, memory: None, zarr: None };
             let made = Made {
                 input: None,
                 first_lead: 0,

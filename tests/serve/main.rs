@@ -10,3 +10,4 @@ mod storm;
 mod timetable;
 #[path = "../waves/mod.rs"]
 mod waves;
+mod zarr;

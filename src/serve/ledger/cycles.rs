@@ -81,10 +81,23 @@ pub struct Cycle {
     pub size: Option<u64>,
     /// [ns since 1970]
     pub modified: Option<i64>,
+    /// The same forecast as a Zarr store, beside the file.
+    pub store: Option<Store>,
     /// The recurrent state that it started from, in the folder of states.
     pub memory: Option<String>,
     /// The number of the last file that it may start from.
     pub knows: Option<i64>,
+}
+
+/// A folder of files that are published together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Store {
+    /// Of the list of its files with theirs.
+    pub digest: String,
+    /// Of all of them.
+    pub size: u64,
+    /// The newest of them [ns since 1970].
+    pub modified: i64,
 }
 
 /// A forecast that is whole and not yet published.
@@ -94,6 +107,8 @@ pub struct Staged {
     pub path: String,
     pub digest: String,
     pub memory: Option<String>,
+    /// The digest of the store beside it.
+    pub zarr: Option<String>,
 }
 
 /// What is known once a forecast is made.
@@ -112,7 +127,8 @@ pub struct Made {
 
 const COLUMNS: &str =
     "model, init, state, attempts, due, reason, created, started, input, first_lead, published,
-    seconds, provider, start, late, remarks, file, digest, size, modified, memory, knows";
+    seconds, provider, start, late, remarks, file, digest, size, modified, memory, knows,
+    zarr, zarr_size, zarr_modified";
 
 impl Ledger {
     /// Makes a cycle that waits, unless it is there; whether it was made. `knows`: it starts from nothing that came after
@@ -202,7 +218,8 @@ impl Ledger {
     /// A running cycle is whole, and its file about to get its name.
     pub fn intend(&mut self, model: &str, init: InitTime, staged: &Staged, made: &Made) -> Result<()> {
         let sql = "UPDATE cycle SET state = 'publishing', staged = ?3, staged_digest = ?4, staged_memory = ?5, input = ?6,
-                   first_lead = ?7, seconds = ?8, provider = ?9, start = ?10, late = ?11, remarks = ?12, distribution = ?13
+                   first_lead = ?7, seconds = ?8, provider = ?9, start = ?10, late = ?11, remarks = ?12, distribution = ?13,
+                   staged_zarr = ?14
                    WHERE model = ?1 AND init = ?2 AND state = 'running'";
         let remarks = (!made.remarks.is_empty()).then(|| made.remarks.join("; "));
         let values = params![
@@ -218,18 +235,20 @@ impl Ledger {
             made.start,
             made.late,
             remarks,
-            made.distribution
+            made.distribution,
+            staged.zarr
         ];
         self.change(sql, values, model, init)
     }
 
     /// What a cycle that is being published has under way.
     pub fn intended(&self, model: &str, init: InitTime) -> Result<Option<Staged>> {
-        let read = "SELECT staged, staged_digest, staged_memory FROM cycle
+        let read = "SELECT staged, staged_digest, staged_memory, staged_zarr FROM cycle
                     WHERE model = ?1 AND init = ?2 AND state = 'publishing'";
         self.connection
             .query_row(read, params![model, init.0.seconds], |row| {
-                Ok(Staged { path: row.get(0)?, digest: row.get(1)?, memory: row.get(2)? })
+                let (path, digest) = (row.get(0)?, row.get(1)?);
+                Ok(Staged { path, digest, memory: row.get(2)?, zarr: row.get(3)? })
             })
             .optional()
             .map_err(Self::wrong)
@@ -243,18 +262,31 @@ impl Ledger {
         file: &str,
         size: u64,
         modified: i64,
+        store: Option<&Store>,
     ) -> Result<()> {
         let sql = "UPDATE cycle SET state = 'published', published = ?3, file = ?4, size = ?5, modified = ?6,
-                   digest = staged_digest, memory = staged_memory, staged = NULL, staged_digest = NULL,
-                   staged_memory = NULL, reason = NULL WHERE model = ?1 AND init = ?2 AND state = 'publishing'";
-        self.change(sql, params![model, init.0.seconds, now(), file, size as i64, modified], model, init)
+                   digest = staged_digest, memory = staged_memory, zarr = ?7, zarr_size = ?8, zarr_modified = ?9,
+                   staged = NULL, staged_digest = NULL, staged_memory = NULL, staged_zarr = NULL, reason = NULL
+                   WHERE model = ?1 AND init = ?2 AND state = 'publishing'";
+        let values = params![
+            model,
+            init.0.seconds,
+            now(),
+            file,
+            size as i64,
+            modified,
+            store.map(|store| &store.digest),
+            store.map(|store| store.size as i64),
+            store.map(|store| store.modified)
+        ];
+        self.change(sql, values, model, init)
     }
 
     /// A cycle waits, until `due` at least [ms since 1970], because of `reason`.
     pub fn postpone(&mut self, model: &str, init: InitTime, due: i64, reason: &str) -> Result<()> {
         let sql =
             "UPDATE cycle SET state = 'waiting', due = ?3, reason = ?4, staged = NULL, staged_digest = NULL,
-                   staged_memory = NULL WHERE model = ?1 AND init = ?2";
+                   staged_memory = NULL, staged_zarr = NULL WHERE model = ?1 AND init = ?2";
         self.change(sql, params![model, init.0.seconds, due, reason], model, init)
     }
 
@@ -267,7 +299,7 @@ impl Ledger {
     /// Nothing will be made of a cycle.
     pub fn give_up(&mut self, model: &str, init: InitTime, state: CycleState, reason: &str) -> Result<()> {
         let sql = "UPDATE cycle SET state = ?3, reason = ?4, staged = NULL, staged_digest = NULL,
-                   staged_memory = NULL WHERE model = ?1 AND init = ?2";
+                   staged_memory = NULL, staged_zarr = NULL WHERE model = ?1 AND init = ?2";
         self.change(sql, params![model, init.0.seconds, state.word(), reason], model, init)
     }
 
@@ -291,7 +323,8 @@ impl Ledger {
 
     /// The forecast of a cycle is no longer there.
     pub fn forget_file(&mut self, model: &str, init: InitTime) -> Result<()> {
-        let sql = "UPDATE cycle SET file = NULL, digest = NULL, size = NULL, modified = NULL
+        let sql = "UPDATE cycle SET file = NULL, digest = NULL, size = NULL, modified = NULL,
+                   zarr = NULL, zarr_size = NULL, zarr_modified = NULL
                    WHERE model = ?1 AND init = ?2";
         self.change(sql, params![model, init.0.seconds], model, init)
     }
@@ -386,5 +419,9 @@ fn cycle(row: &Row<'_>) -> rusqlite::Result<Cycle> {
         modified: row.get(19)?,
         memory: row.get(20)?,
         knows: row.get(21)?,
+        store: match (row.get(22)?, row.get::<_, Option<i64>>(23)?, row.get(24)?) {
+            (Some(digest), Some(size), Some(modified)) => Some(Store { digest, size: size as u64, modified }),
+            _ => None,
+        },
     })
 }

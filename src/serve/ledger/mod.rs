@@ -16,7 +16,7 @@ mod scores;
 mod tests;
 
 pub use analyses::{Field, SeenFile, Verdict};
-pub use cycles::{Cycle, CycleState, Made, Staged};
+pub use cycles::{Cycle, CycleState, Made, Staged, Store};
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,7 @@ use rusqlite::Connection;
 use crate::error::{Error, Result};
 
 /// The form of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE file (
@@ -45,6 +45,7 @@ CREATE TABLE cycle (
     provider TEXT, start TEXT, late INTEGER NOT NULL DEFAULT 0, remarks TEXT, knows INTEGER, distribution TEXT,
     file TEXT, digest TEXT, size INTEGER, modified INTEGER,
     staged TEXT, staged_digest TEXT, memory TEXT, staged_memory TEXT,
+    zarr TEXT, zarr_size INTEGER, zarr_modified INTEGER, staged_zarr TEXT,
     PRIMARY KEY (model, init)
 );
 CREATE TABLE score (
@@ -56,6 +57,14 @@ CREATE TABLE canary (
     reason TEXT NOT NULL, since INTEGER NOT NULL,
     PRIMARY KEY (model, run)
 );
+";
+
+/// From form 1 to 2.
+const WITH_STORES: &str = "
+ALTER TABLE cycle ADD COLUMN zarr TEXT;
+ALTER TABLE cycle ADD COLUMN zarr_size INTEGER;
+ALTER TABLE cycle ADD COLUMN zarr_modified INTEGER;
+ALTER TABLE cycle ADD COLUMN staged_zarr TEXT;
 ";
 
 pub struct Ledger {
@@ -97,6 +106,10 @@ impl Ledger {
         match version {
             0 => {
                 transaction.execute_batch(TABLES).map_err(cannot)?;
+                transaction.pragma_update(None, "user_version", VERSION).map_err(cannot)?;
+            }
+            1 => {
+                transaction.execute_batch(WITH_STORES).map_err(cannot)?;
                 transaction.pragma_update(None, "user_version", VERSION).map_err(cannot)?;
             }
             VERSION => {}

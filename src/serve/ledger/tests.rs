@@ -15,7 +15,12 @@ fn made() -> Made {
 }
 
 fn staged(memory: Option<&str>) -> Staged {
-    Staged { path: "a/.staging/x.nc".into(), digest: "d1".into(), memory: memory.map(String::from) }
+    Staged {
+        path: "a/.staging/x.nc".into(),
+        digest: "d1".into(),
+        memory: memory.map(String::from),
+        zarr: None,
+    }
 }
 
 #[test]
@@ -26,13 +31,13 @@ fn a_cycle_goes_its_way_and_no_other() {
     assert!(ledger.plan("a", at, None).unwrap());
     assert!(!ledger.plan("a", at, None).unwrap(), "a cycle is planned once");
     // It cannot be published before it was made.
-    assert!(ledger.publish("a", at, "a/x.nc", 1, 1).is_err());
+    assert!(ledger.publish("a", at, "a/x.nc", 1, 1, None).is_err());
     ledger.begin("a", at).unwrap();
     assert!(ledger.begin("a", at).is_err(), "nor be made twice at once");
     ledger.intend("a", at, &staged(Some("m1")), &made()).unwrap();
     assert_eq!(ledger.intended("a", at).unwrap(), Some(staged(Some("m1"))));
     assert_eq!(ledger.predecessor("a", init(90_000)).unwrap(), None);
-    ledger.publish("a", at, "a/x.nc", 10, 11).unwrap();
+    ledger.publish("a", at, "a/x.nc", 10, 11, None).unwrap();
     let cycle = ledger.cycle("a", at).unwrap().unwrap();
     assert_eq!(cycle.state, CycleState::Published);
     assert_eq!((cycle.digest.as_deref(), cycle.size, cycle.attempts), (Some("d1"), Some(10), 1));
@@ -108,4 +113,26 @@ fn a_ledger_of_another_form_or_none_at_all_is_refused() {
     assert!(Ledger::open(folder.path()).err().unwrap().to_string().contains("form 7"));
     std::fs::write(folder.path().join("ledger.sqlite"), vec![1; 5000]).unwrap();
     assert!(Ledger::open(folder.path()).is_err());
+}
+
+#[test]
+fn a_ledger_of_the_first_form_is_brought_to_this_one() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let ledger = Ledger::open(folder.path()).unwrap();
+        for column in ["zarr", "zarr_size", "zarr_modified", "staged_zarr"] {
+            ledger.connection.execute(&format!("ALTER TABLE cycle DROP COLUMN {column}"), []).unwrap();
+        }
+        ledger.connection.pragma_update(None, "user_version", 1).unwrap();
+    }
+    let mut ledger = Ledger::open(folder.path()).unwrap();
+    ledger.plan("a", init(0), None).unwrap();
+    ledger.begin("a", init(0)).unwrap();
+    let store = Store { digest: "z".into(), size: 3, modified: 4 };
+    ledger.intend("a", init(0), &Staged { zarr: Some("z".into()), ..staged(None) }, &made()).unwrap();
+    assert_eq!(ledger.intended("a", init(0)).unwrap().unwrap().zarr.as_deref(), Some("z"));
+    ledger.publish("a", init(0), "a/x.nc", 1, 2, Some(&store)).unwrap();
+    assert_eq!(ledger.cycle("a", init(0)).unwrap().unwrap().store, Some(store));
+    ledger.forget_file("a", init(0)).unwrap();
+    assert_eq!(ledger.cycle("a", init(0)).unwrap().unwrap().store, None);
 }

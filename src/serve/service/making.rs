@@ -98,7 +98,8 @@ impl Service {
         analyses.retain(|_, fields| fields.len() == model.trained.info.layout.channels());
         let late = !matches!(self.plan.timetable, Timetable::Arrival)
             && self.clock.since(cycle.init) > self.plan.lateness.cutoff;
-        Ok(Job { model, init: cycle.init, beginning, analyses, late, attempt: cycle.attempts + 1 })
+        let (zarr, attempt) = (self.plan.zarr, cycle.attempts + 1);
+        Ok(Job { model, init: cycle.init, beginning, analyses, late, zarr, attempt })
     }
 
     /// A thread is through with a cycle: its forecast is published, or it is tried again.
@@ -166,6 +167,7 @@ impl Service {
         let layout = &model.trained.info.layout;
         let forecast =
             (layout.grid.points() * layout.channels() * (model.steps + 1) * size_of::<f32>()) as u64;
+        let forecast = forecast * if self.plan.zarr { 2 } else { 1 };
         [&self.folders.out, &self.folders.state].into_iter().any(|folder| {
             rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < forecast + OVERHEAD)
         })

@@ -81,6 +81,7 @@ mod tests {
             modified: None,
             memory: None,
             knows: None,
+            store: None,
         }
     }
 
