@@ -118,8 +118,10 @@ fn served(plan: ModelPlan, shadows: Option<String>) -> Result<Served> {
     let named = || format!("serve.models, {}", plan.name);
     let trained = Arc::new(Trained::open(&plan.run).context(named)?);
     let steps = steps_of(plan.lead, trained.info.step).context(named)?;
-    let latitude_weights = run_folder::config(&run_folder::folder(&plan.run)?)?.loss.latitude_weights;
-    Ok(Served { plan, trained, steps, latitude_weights, shadows })
+    let config = run_folder::config(&run_folder::folder(&plan.run)?)?;
+    let latitude_weights = config.loss.latitude_weights;
+    let data = Config { data: config.data, ..Config::default() }.to_toml()?;
+    Ok(Served { plan, trained, steps, latitude_weights, shadows, data })
 }
 
 fn names(models: &[Served]) -> String {

@@ -367,6 +367,7 @@ mod tests {
         for (text, name) in [
             ("inbox.pattern = '***'", "serve.inbox.pattern"),
             ("inbox.poll = '0s'", "serve.inbox.poll"),
+            ("inbox.decoders = 0", "serve.inbox.decoders"),
             ("inbox.complete = 'marker'\ninbox.marker = ''", "serve.inbox.marker"),
             ("schedule.cycles = ['25']", "serve.schedule.cycles"),
             ("schedule.cron = 'x'", "serve.schedule.cron"),

@@ -41,12 +41,22 @@ pub struct Served {
     pub latitude_weights: bool,
     /// The model that it shadows, whose analyses it reads.
     pub shadows: Option<String>,
+    /// How its run was told to read files, in words.
+    pub data: String,
 }
 
 impl Served {
     /// The model under whose name its analyses are kept.
     pub fn reads(&self) -> &str {
         self.shadows.as_ref().unwrap_or(&self.plan.name)
+    }
+
+    /// Whether a file gives both the same fields.
+    pub fn understands_as(&self, other: &Self) -> bool {
+        let (own, others) = (&self.trained, &other.trained);
+        self.data == other.data
+            && own.info.layout == others.info.layout
+            && own.normalizer.mask() == others.normalizer.mask()
     }
 }
 

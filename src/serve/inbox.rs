@@ -141,6 +141,7 @@ mod tests {
             duplicates: Duplicates::First,
             removes: false,
             time_limit: Duration::from_secs(60),
+            decoders: 1,
         })
         .unwrap()
     }

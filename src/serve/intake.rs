@@ -1,19 +1,23 @@
-//! Decodes files that arrived, each in a process of its own, one after the other.
+//! Decodes files that arrived, each in a process of its own, some of them at the same time.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 
 use super::decode::{Answer, Decoded, Refusal};
 use super::inbox::Arrived;
 use super::ledger::now;
 use crate::error::{Context, Error, Result};
 
+/// How long what is decoded waits for what came before it.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// A longer answer is damage [bytes].
 const LONGEST_ANSWER: u64 = 64 << 20;
 
@@ -26,10 +30,10 @@ pub struct Decoder {
     pub time_limit: Duration,
 }
 
-/// A model, and the run that says how its files are to be understood.
+/// Models to which a file says the same, and the run of one of them, which tells how it is to be understood.
 #[derive(Debug, Clone)]
 pub struct Reader {
-    pub model: String,
+    pub models: Vec<String>,
     pub run: PathBuf,
 }
 
@@ -42,59 +46,108 @@ pub struct Intake {
     pub found: Vec<(String, Result<Vec<Decoded>, Refusal>)>,
 }
 
-/// Decodes what comes from `files` until that ends.
-pub fn run(
+/// Starts threads that decode what comes from `files` until that ends, `at_once` at the same time, and one that tells what
+/// they found in the order in which the files came.
+pub fn start(
     decoder: &Decoder,
-    readers: &[Reader],
+    readers: Vec<Reader>,
     folder: &Path,
-    files: &Receiver<Arrived>,
+    files: Receiver<Arrived>,
+    at_once: usize,
     stop: &Arc<AtomicBool>,
-    done: &Sender<Intake>,
-) {
+    tell: impl Fn(Intake) + Send + 'static,
+) -> Result<Vec<JoinHandle<()>>> {
     // A process that a killed service left behind may still write into the folder that was its own.
-    let begun = now();
-    for (number, arrived) in files.iter().enumerate() {
-        let folder = folder.join(format!("{begun}-{number}"));
-        let decode = |reader: &Reader| {
-            let found = decoder.decode(&arrived.path, reader, &folder.join(&reader.model), stop);
-            (reader.model.clone(), found)
-        };
-        let found = readers.iter().map(decode).collect();
-        if stop.load(Ordering::SeqCst) || done.send(Intake { arrived, folder, found }).is_err() {
-            return;
+    let folder = folder.join(now().to_string());
+    let files = Arc::new(Mutex::new(files.into_iter().enumerate()));
+    let readers = Arc::new(readers);
+    let (done, decoded) = unbounded();
+    let mut threads = Vec::new();
+    let mut spawn = |work: Box<dyn FnOnce() + Send>| {
+        let thread = std::thread::Builder::new().name("intake".into()).spawn(work);
+        thread.map(|thread| threads.push(thread)).context(|| "cannot start a thread".into())
+    };
+    for _ in 0..at_once {
+        let (decoder, readers, folder) = (decoder.clone(), readers.clone(), folder.clone());
+        let (files, stop, done) = (files.clone(), stop.clone(), done.clone());
+        spawn(Box::new(move || {
+            // One waits for the next file, and the others for their turn to wait.
+            let next = || files.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some((number, arrived)) = next() {
+                let intake = decoder.for_all(arrived, &readers, folder.join(number.to_string()), &stop);
+                if stop.load(Ordering::SeqCst) || done.send((number, intake)).is_err() {
+                    return;
+                }
+            }
+        }))?;
+    }
+    spawn(Box::new(move || in_order(&decoded, tell)))?;
+    Ok(threads)
+}
+
+/// Tells in the order of numbers. One that takes long holds up the others only so long.
+fn in_order<T>(numbered: &Receiver<(usize, T)>, tell: impl Fn(T)) {
+    let mut waiting = BTreeMap::new();
+    let (mut next, mut since) = (0, Instant::now());
+    loop {
+        if waiting.is_empty() {
+            since = Instant::now();
+        }
+        match numbered.recv_timeout(PATIENCE.saturating_sub(since.elapsed())) {
+            Ok((number, one)) if number < next => tell(one),
+            Ok((number, one)) => drop(waiting.insert(number, one)),
+            Err(RecvTimeoutError::Timeout) => next = waiting.keys().next().copied().unwrap_or(next),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while let Some(one) = waiting.remove(&next) {
+            tell(one);
+            next += 1;
+            since = Instant::now();
         }
     }
 }
 
 impl Decoder {
+    /// Decodes a file for all models, into a folder for each.
+    fn for_all(&self, arrived: Arrived, readers: &[Reader], folder: PathBuf, stop: &AtomicBool) -> Intake {
+        let mut found = Vec::new();
+        for Reader { models, run } in readers {
+            let Some(first) = models.first() else { continue };
+            let decoded = self.decode(&arrived.path, run, &folder.join(first), stop);
+            for model in models {
+                let own = match &decoded {
+                    Ok(dates) if model != first => share(dates, &folder.join(first), &folder.join(model))
+                        .map(|()| dates.clone())
+                        .map_err(|error| Refusal::of(&error)),
+                    decoded => decoded.clone(),
+                };
+                found.push((model.clone(), own));
+            }
+        }
+        Intake { arrived, folder, found }
+    }
+
     fn decode(
         &self,
         path: &Path,
-        reader: &Reader,
+        run: &Path,
         folder: &Path,
         stop: &AtomicBool,
     ) -> Result<Vec<Decoded>, Refusal> {
-        self.answer(path, reader, folder, stop).map_err(|error| Refusal::of(&error))?
+        self.answer(path, run, folder, stop).map_err(|error| Refusal::of(&error))?
     }
 
     /// What the process says; an error where it says nothing.
     fn answer(
         &self,
         path: &Path,
-        reader: &Reader,
+        run: &Path,
         folder: &Path,
         stop: &AtomicBool,
     ) -> Result<Result<Vec<Decoded>, Refusal>> {
         std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
         let mut command = Command::new(&self.program);
-        command
-            .arg("decode-analysis")
-            .arg("--model")
-            .arg(&reader.run)
-            .arg("--out")
-            .arg(folder)
-            .arg("--")
-            .arg(path);
+        command.arg("decode-analysis").arg("--model").arg(run).arg("--out").arg(folder).arg("--").arg(path);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
             command.spawn().context(|| format!("{} cannot be started", self.program.display()))?;
@@ -137,6 +190,19 @@ impl Decoder {
     }
 }
 
+/// Gives the decoded files of one model to another as well.
+fn share(dates: &[Decoded], from: &Path, to: &Path) -> Result<()> {
+    let cannot = || format!("cannot write {}", to.display());
+    std::fs::create_dir_all(to).context(cannot)?;
+    for file in dates.iter().filter_map(|date| date.file.as_ref()) {
+        // They are never changed, so that a second name is as good as a copy.
+        if std::fs::hard_link(from.join(file), to.join(file)).is_err() {
+            std::fs::copy(from.join(file), to.join(file)).context(cannot)?;
+        }
+    }
+    Ok(())
+}
+
 /// Reads in a thread, so that the process never waits for a reader.
 fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
@@ -146,4 +212,21 @@ fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<
         let _ = std::io::copy(&mut from, &mut std::io::sink());
         bytes
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_decoded_at_the_same_time_is_told_in_order() {
+        let (sender, numbered) = unbounded();
+        let (tell, told) = unbounded();
+        for one in [(2, 'c'), (0, 'a'), (1, 'b'), (4, 'e'), (3, 'd')] {
+            sender.send(one).unwrap();
+        }
+        drop(sender);
+        in_order(&numbered, |letter| tell.send(letter).unwrap());
+        assert_eq!(told.try_iter().collect::<String>(), "abcde");
+    }
 }

@@ -63,6 +63,8 @@ pub struct InboxPlan {
     pub removes: bool,
     /// The longest that decoding one file may take.
     pub time_limit: Duration,
+    /// Files that are decoded at the same time.
+    pub decoders: usize,
 }
 
 /// What shows that a file is whole.

@@ -154,9 +154,9 @@ impl Service {
         self.sweep()?;
         let (sender, messages) = unbounded();
         let (files, to_decode) = unbounded();
-        let intake = self.start_intake(decoder.clone(), to_decode, sender.clone())?;
+        let mut threads = self.start_intake(decoder, to_decode, sender.clone())?;
         let (checks, to_check) = unbounded();
-        let checker = self.start_checking(to_check, sender.clone())?;
+        threads.push(self.start_checking(to_check, sender.clone())?);
         let moved = sender.clone();
         // Without it, looking every so often has to do: `poll` says how often.
         let watcher = self.inbox.watch(move || drop(moved.send(Message::Moved)));
@@ -184,7 +184,7 @@ impl Service {
         // Threads that compute or decode see the flag.
         self.stop.store(true, Ordering::SeqCst);
         drop((files, checks, watcher));
-        self.workers.drain(..).chain([intake, checker]).for_each(|thread| drop(thread.join()));
+        self.workers.drain(..).chain(threads).for_each(|thread| drop(thread.join()));
         for message in messages.try_iter() {
             if let Message::Made(done) = message {
                 self.made(*done)?;
@@ -195,26 +195,22 @@ impl Service {
 
     fn start_intake(
         &self,
-        decoder: Decoder,
+        decoder: &Decoder,
         files: Receiver<Arrived>,
         sender: Sender<Message>,
-    ) -> Result<JoinHandle<()>> {
-        let readers: Vec<Reader> = self
-            .models
-            .iter()
-            .filter(|model| model.shadows.is_none())
-            .map(|model| Reader { model: model.plan.name.clone(), run: model.plan.run.clone() })
-            .collect();
-        let (folder, stop) = (self.folders.incoming(), self.stop.clone());
-        let (done, decoded) = unbounded();
-        std::thread::spawn(move || {
-            decoded.iter().for_each(|intake| drop(sender.send(Message::Decoded(intake))))
-        });
-        let work = move || intake::run(&decoder, &readers, &folder, &files, &stop, &done);
-        std::thread::Builder::new()
-            .name("intake".into())
-            .spawn(work)
-            .context(|| "cannot start a thread".into())
+    ) -> Result<Vec<JoinHandle<()>>> {
+        let mut readers: Vec<(&Served, Reader)> = Vec::new();
+        for model in self.models.iter().filter(|model| model.shadows.is_none()) {
+            let name = model.plan.name.clone();
+            match readers.iter_mut().find(|(like, _)| like.understands_as(model)) {
+                Some((_, reader)) => reader.models.push(name),
+                None => readers.push((model, Reader { models: vec![name], run: model.plan.run.clone() })),
+            }
+        }
+        let readers = readers.into_iter().map(|(_, reader)| reader).collect();
+        let tell = move |intake| drop(sender.send(Message::Decoded(intake)));
+        let (folder, at_once) = (self.folders.incoming(), self.plan.inbox.decoders);
+        intake::start(decoder, readers, &folder, files, at_once, &self.stop, tell)
     }
 
     fn start_checking(&self, checks: Receiver<Check>, sender: Sender<Message>) -> Result<JoinHandle<()>> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::centre::{Centre, states};
+use crate::centre::{Centre, forecasts, states};
 
 #[test]
 fn what_arrives_is_forecast_once_and_what_is_broken_is_named() {
@@ -71,6 +71,25 @@ fn a_cycle_made_again_starts_from_the_same_state_and_gives_the_same_numbers() {
     assert_eq!(centre.cycles("serve.toml")[1]["state"], "failed");
     let output = centre.run(&["cycles", "rerun", "serve.toml", "waves", "2005-01-13"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn models_that_read_the_same_share_what_is_decoded() {
+    let centre = Centre::new("warm", "");
+    let path = centre.folder().join("serve.toml");
+    let twin = "[[serve.models]]\nname = 'twin'\nrun = 'run'\nlead = '3d'\nstart = 'warm'\n";
+    std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + twin).unwrap();
+    (10..13).for_each(|day| centre.bring_day("inbox", day));
+    let told = centre.serve_once("serve.toml");
+    assert_eq!(told.matches("2 fields of 2001-01-12").count(), 2, "for both: {told}");
+    let analysis = |model: &str| {
+        let folder = centre.folder().join("state/analyses").join(model);
+        let first = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
+        std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(first).unwrap())
+    };
+    assert_eq!(analysis("waves"), analysis("twin"), "one file with two names");
+    let published = |model: &str| forecasts(&centre.folder().join("out").join(model)).len();
+    assert_eq!((published("waves"), published("twin")), (2, 2));
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct InboxConfig {
     pub remove: bool,
     /// The longest that decoding one file may take.
     pub time_limit: LeadTime,
+    /// Files that are decoded at the same time, each by a process of its own.
+    pub decoders: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +92,7 @@ impl Default for InboxConfig {
             duplicates: DuplicatesConfig::First,
             remove: false,
             time_limit: seconds(600),
+            decoders: 4,
         }
     }
 }
@@ -122,6 +125,9 @@ impl InboxConfig {
             }
             CompleteConfig::Marker => Complete::Marker(self.marker.clone()),
         };
+        if self.decoders == 0 {
+            return Err(Error::input("serve.inbox.decoders must be at least 1"));
+        }
         Ok(InboxPlan {
             folder: self.folder.clone(),
             pattern,
@@ -133,6 +139,7 @@ impl InboxConfig {
             },
             removes: self.remove,
             time_limit: positive("serve.inbox.time_limit", self.time_limit)?,
+            decoders: self.decoders,
         })
     }
 }
