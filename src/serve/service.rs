@@ -6,7 +6,7 @@ mod making;
 mod planning;
 mod settling;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,22 +16,19 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use super::cycle::{Job, Served};
-use super::decision::{Beginning, Decision, From, Situation};
 use super::events::{Event, Listener, Standing};
 use super::folders::Folders;
 use super::inbox::{Arrived, Inbox};
 use super::intake::{self, Decoder, Intake, Reader};
-use super::ledger::{Cycle, CycleState, Field, Ledger, Made, SeenFile, Staged, Verdict, now};
-use super::memory;
-use super::plan::{Duplicates, ServePlan, Start};
-use super::pool::{Place, Pool};
+use super::ledger::{CycleState, Ledger, Made, Staged};
+use super::plan::ServePlan;
+use super::pool::Pool;
 use super::publish::Publisher;
-use super::schedule::{Clock, Timetable};
-use super::skill::{Check, Comparison, Score, compare};
-use crate::error::{Context, Error, Kind, Result, chain};
+use super::schedule::Clock;
+use super::skill::{Check, Score};
+use crate::error::{Context, Error, Result, chain};
 use crate::runner::NetworkStepper;
-use crate::time::{Calendar, InitTime, ValidTime};
-use crate::verify::BootstrapPlan;
+use crate::time::InitTime;
 
 /// Opens a model on a device.
 pub type Open = dyn Fn(&Served, &str) -> Result<NetworkStepper> + Send + Sync;
@@ -383,10 +380,6 @@ fn compute(
         Ok(made)
     });
     std::panic::catch_unwind(work).unwrap_or_else(|_| Err(Error::run("making the forecast panicked")))
-}
-
-fn at(seconds: i64) -> InitTime {
-    InitTime(ValidTime::new(seconds, Calendar::Standard))
 }
 
 /// One service for a state folder.

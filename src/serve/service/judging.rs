@@ -1,6 +1,13 @@
 //! What past forecasts were worth, and whether a canary is better.
 
-use super::*;
+use crossbeam_channel::Sender;
+
+use super::Service;
+use crate::error::{Result, chain};
+use crate::serve::events::Event;
+use crate::serve::ledger::{Cycle, CycleState};
+use crate::serve::skill::{Check, Comparison, Score, compare};
+use crate::verify::BootstrapPlan;
 
 impl Service {
     /// Past forecasts whose truth has come are held against it.

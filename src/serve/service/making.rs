@@ -1,8 +1,22 @@
 //! From a cycle that can begin to one that is published, or is tried again.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
-use super::*;
+use crossbeam_channel::Sender;
+
+use super::{Done, Message, OVERHEAD, Service, compute};
+use crate::error::{Context, Error, Kind, Result, chain};
+use crate::serve::cycle::{Job, Served};
+use crate::serve::decision::{Beginning, Decision};
+use crate::serve::events::Event;
+use crate::serve::ledger::{Cycle, CycleState, now};
+use crate::serve::plan::Start;
+use crate::serve::pool::Place;
+use crate::serve::publish::Publisher;
+use crate::serve::schedule::Timetable;
+use crate::time::InitTime;
 
 impl Service {
     /// Begins what can begin, as far as there are devices free.

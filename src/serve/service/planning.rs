@@ -1,6 +1,14 @@
 //! Which cycles there are, and what each can begin from.
 
-use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{MOST_CYCLES, Service};
+use crate::error::Result;
+use crate::serve::cycle::Served;
+use crate::serve::decision::{Beginning, Decision, From, Situation};
+use crate::serve::memory;
+use crate::serve::schedule::{Timetable, init as at};
+use crate::time::{InitTime, ValidTime};
 
 impl Service {
     /// Cycles that the timetable, or an analysis, asks for.

@@ -1,6 +1,17 @@
 //! What becomes of a file that was decoded.
 
-use super::*;
+use std::time::Instant;
+
+use super::Service;
+use crate::error::{Context, Result};
+use crate::serve::events::Event;
+use crate::serve::inbox::Arrived;
+use crate::serve::intake::Intake;
+use crate::serve::ledger::{Field, SeenFile, Verdict, now};
+use crate::serve::plan::Duplicates;
+
+/// That are told of one file.
+const MOST_REASONS: usize = 5;
 
 impl Service {
     /// A file is decoded: its fields are accepted, and the file is dealt with for good.
