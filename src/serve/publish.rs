@@ -107,8 +107,7 @@ impl Publisher<'_> {
     /// Brings the pointer to the newest forecast and the manifest up to date.
     pub fn announce(&mut self, model: &str) -> Result<()> {
         let folder = self.folders.published(model);
-        let published: Vec<Cycle> =
-            self.ledger.published(model)?.into_iter().filter(|cycle| cycle.file.is_some()).rev().collect();
+        let published: Vec<Cycle> = self.ledger.published(model)?.into_iter().rev().collect();
         point(&folder.join("latest.nc"), published.first().and_then(file_name))?;
         let with_store = published.iter().find(|cycle| cycle.store.is_some()).and_then(file_name);
         let latest = folder.join("latest.zarr");
@@ -142,7 +141,7 @@ impl Publisher<'_> {
 
     /// Removes the forecasts of a model that are too many or too old, but never the newest; the names of those removed.
     pub fn tidy(&mut self, model: &str, keep: &KeepPlan) -> Result<Vec<String>> {
-        let published = self.with_files(model)?;
+        let published = self.ledger.published(model)?;
         let Some(newest) = published.last().map(|cycle| cycle.init) else { return Ok(Vec::new()) };
         let surplus = keep.cycles.map_or(0, |most| published.len().saturating_sub(most.max(1)));
         let old = |cycle: &Cycle| {
@@ -159,16 +158,11 @@ impl Publisher<'_> {
 
     /// Removes the oldest forecast of a model beyond those to keep; its name, if there was one.
     pub fn make_room(&mut self, model: &str, at_least: usize) -> Result<Option<String>> {
-        let published = self.with_files(model)?;
+        let published = self.ledger.published(model)?;
         if published.len() <= at_least.max(1) {
             return Ok(None);
         }
         Ok(self.remove(model, &[&published[0]])?.pop())
-    }
-
-    fn with_files(&self, model: &str) -> Result<Vec<Cycle>> {
-        let published = self.ledger.published(model)?;
-        Ok(published.into_iter().filter(|cycle| cycle.file.is_some()).collect())
     }
 
     fn remove(&mut self, model: &str, gone: &[&Cycle]) -> Result<Vec<String>> {

@@ -81,6 +81,8 @@ pub struct Service {
     /// What cannot be done at the moment.
     trouble: Option<String>,
     queued: usize,
+    /// Whether something came or was made since cycles were last planned.
+    news: bool,
     looked: Option<Instant>,
     /// Past forecasts that are being checked, or cannot be: model, initial time, lead.
     checking: HashSet<(String, i64, usize)>,
@@ -134,6 +136,7 @@ impl Service {
             stop,
             trouble: None,
             queued: 0,
+            news: true,
             looked: None,
             checking: HashSet::new(),
             under_check: 0,
@@ -233,6 +236,7 @@ impl Service {
     ) -> Result<bool> {
         while let Some((model, init)) = self.stranded.last().cloned() {
             self.recover_cycle(&model, init)?;
+            self.news = true;
             self.stranded.pop();
         }
         let now = Instant::now();
@@ -265,7 +269,9 @@ impl Service {
     fn wait(&mut self, messages: &Receiver<Message>) -> Result<()> {
         let mut pause = self.inbox.pause().min(LOOK);
         loop {
-            match messages.recv_timeout(pause) {
+            let message = messages.recv_timeout(pause);
+            self.news |= !matches!(message, Ok(Message::Moved) | Err(_));
+            match message {
                 Ok(Message::Moved) => {}
                 Ok(Message::Decoded(intake)) => self.decoded(&intake)?,
                 Ok(Message::Made(done)) => {

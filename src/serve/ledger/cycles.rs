@@ -1,5 +1,6 @@
 //! Cycles: a model and an initial time each.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use rusqlite::{OptionalExtension, Row, params};
@@ -162,10 +163,29 @@ impl Ledger {
         self.select(&format!("{of} ORDER BY init DESC, model LIMIT {most}"), most)
     }
 
-    /// The published cycles of a model, oldest first.
+    /// The published cycles of a model whose forecast is there, oldest first.
     pub fn published(&self, model: &str) -> Result<Vec<Cycle>> {
         let name = model.replace('\'', "''");
-        self.select(&format!("WHERE model = '{name}' AND state = 'published' ORDER BY init"), 0)
+        let those = "state = 'published' AND file IS NOT NULL";
+        self.select(&format!("WHERE model = '{name}' AND {those} ORDER BY init"), 0)
+    }
+
+    /// How many cycles of a model have ever been published.
+    pub fn count_published(&self, model: &str) -> Result<usize> {
+        let sql = "SELECT count(*) FROM cycle WHERE model = ?1 AND state = 'published'";
+        let count: i64 = self.connection.query_row(sql, [model], |row| row.get(0)).map_err(Self::wrong)?;
+        Ok(count as usize)
+    }
+
+    /// The initial times of a model's cycles from one on [s since 1970].
+    pub fn planned(&self, model: &str, first: i64) -> Result<BTreeSet<i64>> {
+        let read = || {
+            let mut query =
+                self.connection.prepare_cached("SELECT init FROM cycle WHERE model = ?1 AND init >= ?2")?;
+            let rows = query.query_map(params![model, first], |row| row.get(0))?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(Self::wrong)
     }
 
     fn select(&self, rest: &str, most: usize) -> Result<Vec<Cycle>> {
@@ -361,7 +381,7 @@ impl Ledger {
     }
 
     /// Every file of recurrent states that something refers to.
-    pub fn memories(&self) -> Result<std::collections::BTreeSet<String>> {
+    pub fn memories(&self) -> Result<BTreeSet<String>> {
         let read = || {
             let mut query = self.connection.prepare_cached(
                 "SELECT memory FROM cycle WHERE memory IS NOT NULL

@@ -25,12 +25,13 @@ impl Ledger {
         add(&mut self.connection).map_err(Self::wrong)
     }
 
-    /// Initial times [s since 1970] and leads of a model that have a score.
-    pub fn scored(&self, model: &str) -> Result<BTreeSet<(i64, usize)>> {
+    /// Initial times [s since 1970], from one on, and leads of a model that have a score.
+    pub fn scored(&self, model: &str, first: i64) -> Result<BTreeSet<(i64, usize)>> {
         let read = || {
-            let mut query =
-                self.connection.prepare_cached("SELECT DISTINCT init, lead FROM score WHERE model = ?1")?;
-            let rows = query.query_map([model], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as usize)))?;
+            let sql = "SELECT DISTINCT init, lead FROM score WHERE model = ?1 AND init >= ?2";
+            let mut query = self.connection.prepare_cached(sql)?;
+            let rows = query
+                .query_map(params![model, first], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as usize)))?;
             rows.collect::<rusqlite::Result<_>>()
         };
         read().map_err(Self::wrong)

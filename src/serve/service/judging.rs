@@ -14,9 +14,12 @@ impl Service {
     pub(super) fn check_past(&mut self, checks: &Sender<Check>) -> Result<()> {
         for model in self.models.clone() {
             let name = &model.plan.name;
-            let (whole, scored) = (self.whole(&model)?, self.ledger.scored(name)?);
-            let Some((&newest, _)) = whole.last_key_value() else { continue };
-            for cycle in self.ledger.published(name)? {
+            let (whole, published) = (self.whole(&model)?, self.ledger.published(name)?);
+            let (Some((&newest, _)), Some(oldest)) = (whole.last_key_value(), published.first()) else {
+                continue;
+            };
+            let scored = self.ledger.scored(name, oldest.init.0.seconds)?;
+            for cycle in published {
                 let (Some(file), init) = (&cycle.file, cycle.init.0.seconds) else { continue };
                 for lead in 1..=model.steps {
                     let valid = init + model.trained.info.step.times(lead).seconds;
@@ -69,7 +72,7 @@ impl Service {
         let Some(canary) = &self.plan.canary else { return Ok(()) };
         let shadow = self.models.iter().find(|model| model.shadows.as_ref() == Some(&cycle.model));
         let Some(shadow) = shadow.map(|model| model.plan.name.clone()) else { return Ok(()) };
-        if canary.takes(self.ledger.published(&cycle.model)?.len().saturating_sub(1)) {
+        if canary.takes(self.ledger.count_published(&cycle.model)?.saturating_sub(1)) {
             self.ledger.plan(&shadow, cycle.init, cycle.knows)?;
         }
         Ok(())

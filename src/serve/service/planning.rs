@@ -20,7 +20,9 @@ impl Service {
                 continue;
             }
             match &self.plan.timetable {
-                Timetable::Arrival => self.plan_arrived(&model)?,
+                // Without news, there is nothing to plan that was not planned before.
+                Timetable::Arrival if self.news => self.plan_arrived(&model)?,
+                Timetable::Arrival => {}
                 timetable => {
                     let inits = match self.ledger.last_planned(name)? {
                         Some(last) => timetable.between(last.0.seconds, clock, MOST_CYCLES),
@@ -35,6 +37,7 @@ impl Service {
                 }
             }
         }
+        self.news = false;
         Ok(())
     }
 
@@ -42,13 +45,15 @@ impl Service {
     /// count, however long a cycle waits for its turn, so that the same files in the same order give the same forecasts.
     pub(super) fn plan_arrived(&mut self, model: &Served) -> Result<()> {
         let whole = self.whole(model)?;
-        let mut unplanned = BTreeSet::new();
-        for (&valid, &number) in &whole {
-            if self.ledger.cycle(&model.plan.name, at(valid))?.is_none() {
-                unplanned.insert((number, valid));
-            }
-        }
-        let numbers: BTreeSet<i64> = whole.values().copied().collect();
+        let Some((&oldest, _)) = whole.first_key_value() else { return Ok(()) };
+        let planned = self.ledger.planned(&model.plan.name, oldest)?;
+        let mut unplanned: BTreeSet<(i64, i64)> = whole
+            .iter()
+            .filter(|(valid, _)| !planned.contains(valid))
+            .map(|(&valid, &number)| (number, valid))
+            .collect();
+        let Some(&(first, _)) = unplanned.first() else { return Ok(()) };
+        let numbers: BTreeSet<i64> = whole.values().copied().filter(|&number| number >= first).collect();
         for knows in numbers {
             // One that begins may be what another goes on from.
             while let Some(next) = self.next_arrived(model, &whole, &unplanned, knows)? {
