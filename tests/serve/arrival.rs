@@ -74,6 +74,18 @@ fn a_cycle_made_again_starts_from_the_same_state_and_gives_the_same_numbers() {
 }
 
 #[test]
+fn a_cycle_that_waits_keeps_the_analyses_that_it_needs_however_old_they_are() {
+    let centre = Centre::new("warm", "keep = { analyses = '2d' }");
+    // The newest come first, and what comes after them is older than what is kept.
+    (30..32).for_each(|day| centre.bring("inbox", &format!("a{day}.nc"), day, |_, x| x));
+    (10..16).for_each(|day| centre.bring_day("inbox", day));
+    centre.serve_once("serve.toml");
+    let cycles = centre.cycles("serve.toml");
+    assert!(cycles.iter().all(|cycle| cycle["state"] == "published"), "{cycles:?}");
+    assert!(cycles.len() > 1, "{cycles:?}");
+}
+
+#[test]
 fn models_that_read_the_same_share_what_is_decoded() {
     let centre = Centre::new("warm", "");
     let path = centre.folder().join("serve.toml");

@@ -200,6 +200,15 @@ impl Ledger {
         read().map_err(Self::wrong)
     }
 
+    /// The oldest cycle of a model of which something may still come.
+    pub fn oldest_pending(&self, model: &str) -> Result<Option<InitTime>> {
+        let read =
+            "SELECT min(init) FROM cycle WHERE model = ?1 AND state IN ('waiting', 'running', 'publishing')";
+        let oldest: Option<i64> =
+            self.connection.query_row(read, [model], |row| row.get(0)).map_err(Self::wrong)?;
+        Ok(oldest.map(init))
+    }
+
     /// The newest cycle of a model, whatever its state.
     pub fn last_planned(&self, model: &str) -> Result<Option<InitTime>> {
         let read = "SELECT max(init) FROM cycle WHERE model = ?1";

@@ -205,7 +205,15 @@ impl Service {
         let Some(newest) = self.ledger.published(model)?.last().map(|cycle| cycle.init) else {
             return Ok(());
         };
-        let before = newest.0.seconds - self.plan.keep.analyses.seconds;
+        let mut before = newest.0.seconds - self.plan.keep.analyses.seconds;
+        // What came late may be older than that, and is still to be forecast from.
+        for served in self.models.iter().filter(|served| served.plan.name == model || served.reads() == model)
+        {
+            let needs = self.frames_back(served).max(self.plan.lateness.bridge.seconds);
+            if let Some(oldest) = self.ledger.oldest_pending(&served.plan.name)? {
+                before = before.min(oldest.0.seconds - needs);
+            }
+        }
         let analyses = self.ledger.forget_fields(model, before)?;
         let memories = self.ledger.forget_memories(model, before)?;
         let of = |folder: PathBuf, files: Vec<String>| files.into_iter().map(move |file| folder.join(file));
