@@ -96,7 +96,7 @@ impl Service {
             (true, false) => (Verdict::Rejected, &refusals),
             (true, true) => (Verdict::Duplicate, &known),
         };
-        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let reason = (!reasons.is_empty()).then(|| in_short(reasons));
         let settled = now();
         let file =
             SeenFile { path: source.clone(), size: *size, modified: *modified, verdict, reason, settled };
@@ -120,5 +120,13 @@ impl Service {
             std::fs::remove_file(path).context(|| format!("cannot remove {}", path.display()))?;
         }
         Ok(())
+    }
+}
+
+/// A file may hold a thousand dates, each wrong in the same way.
+fn in_short(reasons: &[String]) -> String {
+    match reasons.len().checked_sub(MOST_REASONS) {
+        None | Some(0) => reasons.join("; "),
+        Some(more) => format!("{}; and {more} more", reasons[..MOST_REASONS].join("; ")),
     }
 }
