@@ -68,8 +68,9 @@ pub fn run(args: &Args) -> Result<()> {
         watched.address = None;
     }
     let (out, references, read) = (plan.out.clone(), references(&models), read_gpus(&plan.devices.names));
+    let folders = [plan.inbox.folder.clone(), plan.state.clone(), plan.out.clone()];
     let mut service = Service::new(plan, models, clock, Arc::new(open), stop)?;
-    let (watch, address) = Watch::new(watched, out, references, read, Box::new(say))?;
+    let (watch, address) = Watch::new(watched, out, &folders, references, read, Box::new(say))?;
     eprintln!("serving {served} from {inbox}");
     if let Some(address) = address {
         eprintln!("status: http://{address}/");

@@ -2,6 +2,7 @@
 //! every good cycle is published once, whole, with the numbers of an undisturbed service.
 
 mod arrival;
+mod browser;
 mod canary;
 mod centre;
 mod disk;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use alarms::{Alarm, Say};
 pub use metrics::Reading;
@@ -21,7 +21,7 @@ use levels::Levels;
 use metrics::Metrics;
 
 use super::events::{Event, Listener, Standing};
-use super::ledger::{Cycle, Ledger, SeenFile};
+use super::ledger::{Cycle, CycleState, Ledger, SeenFile};
 use super::plan::WatchPlan;
 use super::skill::errors;
 use crate::error::Result;
@@ -30,6 +30,8 @@ use crate::time::InitTime;
 
 /// Cycles and files on the page.
 const SHOWN: usize = 30;
+/// A loop that has not turned for so long stands still.
+const STILL: Duration = Duration::from_secs(60);
 
 /// What a model was like at training.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +44,10 @@ pub struct Reference {
 
 /// What is shown.
 struct Board {
+    plan: WatchPlan,
     out: PathBuf,
+    /// That no reader is to know, the longest first.
+    folders: Vec<String>,
     models: BTreeMap<String, ModelBoard>,
     cycles: Vec<Cycle>,
     files: Vec<SeenFile>,
@@ -56,9 +61,34 @@ struct Board {
     metrics: Metrics,
 }
 
+impl Board {
+    fn stands_still(&self) -> bool {
+        self.turned.elapsed() > STILL
+    }
+
+    /// A text that does not tell where things lie: of a path, its last part is left.
+    fn without_folders(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for folder in &self.folders {
+            text = text.replace(&format!("{folder}/"), "");
+        }
+        let plain = |word: &str| {
+            let quotes = word.len() - word.trim_start_matches(['\'', '"', '(']).len();
+            match word[quotes..].starts_with('/') {
+                true => format!("{}{}", &word[..quotes], word.rsplit('/').next().unwrap_or_default()),
+                false => word.to_owned(),
+            }
+        };
+        text.split_inclusive(' ').map(plain).collect()
+    }
+}
+
 #[derive(Default)]
 struct ModelBoard {
+    /// The newest forecast that is there.
     newest: Option<Cycle>,
+    /// The newest cycle of which something is known.
+    last: Option<Cycle>,
     levels: Levels,
     /// Of the last analysis, by quantity.
     drift: BTreeMap<String, f64>,
@@ -83,16 +113,22 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Answers at the address of the plan, if it has one, and gives that.
+    /// Answers at the address of the plan, if it has one, and gives that. Nobody is told of `folders`.
     pub fn new(
         plan: WatchPlan,
         out: PathBuf,
+        folders: &[PathBuf],
         references: BTreeMap<String, Reference>,
         read: Read,
         say: Say,
     ) -> Result<(Self, Option<SocketAddr>)> {
+        let mut folders: Vec<String> =
+            folders.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
+        folders.sort_by_key(|folder| std::cmp::Reverse(folder.len()));
         let board = Board {
+            plan: plan.clone(),
             out,
+            folders,
             models: BTreeMap::new(),
             cycles: Vec::new(),
             files: Vec::new(),
@@ -124,13 +160,15 @@ impl Watch {
             verdicts.extend(levels.breaches(name, &self.plan.levels));
             let drift = self.drift(name, reference, ledger, &mut verdicts)?;
             let skill = self.skill(name, reference, ledger, &mut verdicts)?;
-            let newest = ledger.published(name)?.into_iter().rev().find(|cycle| cycle.file.is_some());
+            let newest = ledger.published(name)?.pop();
+            let is_known = |cycle: &&Cycle| cycle.state != CycleState::Waiting || cycle.attempts > 0;
+            let last = cycles.iter().find(is_known).cloned();
             let mut board = self.board();
             drift.iter().for_each(|(quantity, divergence)| board.metrics.drifts(name, quantity, *divergence));
             if let Some(ratio) = skill {
                 board.metrics.skill(name, ratio);
             }
-            board.models.insert(name.clone(), ModelBoard { newest, levels, drift, skill });
+            board.models.insert(name.clone(), ModelBoard { newest, last, levels, drift, skill });
         }
         for (name, text) in verdicts {
             self.board().metrics.alarm(&name, text.is_some());
@@ -241,5 +279,39 @@ impl Listener for Watch {
         (board.queued, board.decoding) = (standing.queued, standing.decoding);
         board.turned = Instant::now();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::plan::{DriftPlan, LevelsPlan, SkillPlan};
+
+    fn watch(references: &[(&str, f64)]) -> Watch {
+        let plan = WatchPlan {
+            address: None,
+            webhook: None,
+            levels: LevelsPlan { latency_p99: None, error_rate: None, missing: None, window: 10 },
+            drift: DriftPlan { threshold: 0.15, window: 1 },
+            skill: SkillPlan { tolerance: 0.2, least: 1, window: 10 },
+        };
+        let reference = |&(name, error): &(&str, f64)| {
+            let errors = [("z500".to_string(), vec![error])].into();
+            (name.to_string(), Reference { distribution: None, errors })
+        };
+        let references = references.iter().map(reference).collect();
+        let folders = ["in".into(), "in/state".into()];
+        Watch::new(plan, "out".into(), &folders, references, Box::new(Vec::new), Box::new(|_, _| {}))
+            .unwrap()
+            .0
+    }
+
+    #[test]
+    fn nobody_is_told_where_things_lie() {
+        let watch = watch(&[]);
+        let board = watch.board();
+        let told = |text: &str| board.without_folders(text);
+        assert_eq!(told("in/state/x y.nc: cannot read (see /srv/a/log)"), "x y.nc: cannot read (see log)");
+        assert_eq!(told("'/etc/a' is 3 m/s"), "'a' is 3 m/s");
     }
 }

@@ -1,6 +1,10 @@
 //! A map of the newest forecast of a model.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use axum::body::Bytes;
 
 use crate::error::{Error, Result};
 use crate::io::{coastlines, forecast_file};
@@ -14,8 +18,25 @@ use crate::time::valid_time;
 /// [pixels]
 const WIDTH: usize = 480;
 
+/// Maps that were drawn: one for each model, with the digest of its forecast.
+#[derive(Default)]
+pub struct Maps(Mutex<HashMap<String, (String, Bytes)>>);
+
+impl Maps {
+    /// The map of a model's forecast, drawn where it is another one than the last time.
+    pub fn of_forecast(&self, model: &str, digest: &str, path: &Path) -> Result<Bytes> {
+        let mut maps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, map)) = maps.get(model).filter(|(known, _)| known == digest) {
+            return Ok(map.clone());
+        }
+        let map = Bytes::from(of_forecast(path)?);
+        maps.insert(model.into(), (digest.into(), map.clone()));
+        Ok(map)
+    }
+}
+
 /// The first quantity of a forecast at its last lead, as PNG.
-pub fn of_forecast(path: &Path) -> Result<Vec<u8>> {
+fn of_forecast(path: &Path) -> Result<Vec<u8>> {
     let mut reader = forecast_file::open(path)?;
     let last = reader.leads().len().saturating_sub(1);
     let state = reader.read(last)?;
