@@ -87,7 +87,7 @@ fn print(config: &Path, args: &List) -> Result<()> {
 fn line(cycle: &Cycle) -> String {
     let seconds = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{s:.1} s"));
     let after =
-        cycle.published.zip(cycle.input).map(|(published, input)| (published - input) as f64 / 1000.0);
+        cycle.published.zip(cycle.input).map(|(published, input)| (published - input).max(0) as f64 / 1000.0);
     let note = cycle.reason.as_ref().or(cycle.start.as_ref()).cloned().unwrap_or_default();
     let late = if cycle.late { "late, " } else { "" };
     format!(

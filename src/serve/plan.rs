@@ -99,6 +99,13 @@ pub struct LatenessPlan {
     pub catch_up: LeadTime,
 }
 
+impl LatenessPlan {
+    /// After the initial time: before that no cycle is given up, whether the service ran or not.
+    pub fn patience(&self) -> LeadTime {
+        self.wait.min(self.catch_up)
+    }
+}
+
 /// What a cycle starts from when its analysis did not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {

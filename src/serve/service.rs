@@ -83,6 +83,8 @@ pub struct Service {
     queued: usize,
     /// Whether something came or was made since cycles were last planned.
     news: bool,
+    /// What the clock showed when they were.
+    latest: Option<i64>,
     looked: Option<Instant>,
     /// Past forecasts that are being checked, or cannot be: model, initial time, lead.
     checking: HashSet<(String, i64, usize)>,
@@ -137,6 +139,7 @@ impl Service {
             trouble: None,
             queued: 0,
             news: true,
+            latest: None,
             looked: None,
             checking: HashSet::new(),
             under_check: 0,

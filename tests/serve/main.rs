@@ -5,6 +5,7 @@ mod arrival;
 mod browser;
 mod canary;
 mod centre;
+mod clock;
 mod disk;
 mod page;
 mod storm;

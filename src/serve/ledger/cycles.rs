@@ -142,6 +142,25 @@ impl Ledger {
         Ok(made.map_err(Self::wrong)? > 0)
     }
 
+    /// After the clock was set back to `clock`: cycles of a timetable that have not fallen due are planned when they do, and
+    /// those given up before `patience` was over wait again. How many these are.
+    pub fn set_back(&mut self, model: &str, clock: i64, patience: i64) -> Result<usize> {
+        let again = |connection: &mut rusqlite::Connection| {
+            let transaction = connection.transaction()?;
+            let early = transaction.execute(
+                "DELETE FROM cycle WHERE model = ?1 AND init > ?2 AND state IN ('waiting', 'missing') AND attempts = 0",
+                params![model, clock],
+            )?;
+            let waiting = transaction.execute(
+                "UPDATE cycle SET state = 'waiting', reason = NULL WHERE model = ?1 AND state = 'missing' AND init + ?3 > ?2",
+                params![model, clock, patience],
+            )?;
+            transaction.commit()?;
+            Ok(early + waiting)
+        };
+        again(&mut self.connection).map_err(Self::wrong)
+    }
+
     pub fn cycle(&self, model: &str, init: InitTime) -> Result<Option<Cycle>> {
         let sql = format!("SELECT {COLUMNS} FROM cycle WHERE model = ?1 AND init = ?2");
         self.connection

@@ -51,6 +51,22 @@ fn a_cycle_goes_its_way_and_no_other() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_gives_back_what_it_took() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::open(folder.path()).unwrap();
+    let hours = |n: i64| init(n * 3600);
+    (0..4).for_each(|n| assert!(ledger.plan("a", hours(6 * n), None).unwrap()));
+    // The clock ran ahead: all but the first were given up, and the last was not even due.
+    (1..4).for_each(|n| ledger.give_up("a", hours(6 * n), CycleState::Missing, "late").unwrap());
+    let given_back = ledger.set_back("a", hours(13).0.seconds, 3 * 3600).unwrap();
+    assert_eq!(given_back, 2);
+    let state = |n: i64| ledger.cycle("a", hours(6 * n)).unwrap().map(|cycle| cycle.state);
+    assert_eq!(state(1), Some(CycleState::Missing), "nobody would wait for it any longer");
+    assert_eq!((state(2), state(3)), (Some(CycleState::Waiting), None));
+    assert_eq!(ledger.set_back("a", hours(13).0.seconds, 3 * 3600).unwrap(), 0);
+}
+
+#[test]
 fn what_is_written_is_there_when_the_ledger_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     {

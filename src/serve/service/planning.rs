@@ -6,6 +6,7 @@ use super::{MOST_CYCLES, Service};
 use crate::error::Result;
 use crate::serve::cycle::Served;
 use crate::serve::decision::{Beginning, Decision, From, Situation};
+use crate::serve::events::Event;
 use crate::serve::memory;
 use crate::serve::schedule::{Timetable, init as at};
 use crate::time::{InitTime, ValidTime};
@@ -14,6 +15,8 @@ impl Service {
     /// Cycles that the timetable, or an analysis, asks for.
     pub(super) fn plan_cycles(&mut self) -> Result<()> {
         let clock = self.clock.now();
+        // Also while nothing ran.
+        let was_set_back = self.latest.is_none_or(|latest| clock < latest);
         for model in self.models.clone() {
             let name = &model.plan.name;
             if model.shadows.is_some() {
@@ -24,6 +27,10 @@ impl Service {
                 Timetable::Arrival if self.news => self.plan_arrived(&model)?,
                 Timetable::Arrival => {}
                 timetable => {
+                    let again = match was_set_back {
+                        true => self.ledger.set_back(name, clock, self.plan.lateness.patience().seconds)?,
+                        false => 0,
+                    };
                     let inits = match self.ledger.last_planned(name)? {
                         Some(last) => timetable.between(last.0.seconds, clock, MOST_CYCLES),
                         None => timetable.newest(clock).into_iter().collect(),
@@ -34,10 +41,15 @@ impl Service {
                             self.miss(name, init, "the service did not run when it fell due")?;
                         }
                     }
+                    if again > 0 {
+                        self.tell(&Event::Note(format!(
+                            "{name}: the clock was set back: {again} cycles wait again"
+                        )));
+                    }
                 }
             }
         }
-        self.news = false;
+        (self.news, self.latest) = (false, Some(clock));
         Ok(())
     }
 
