@@ -51,6 +51,8 @@ pub enum Event {
     /// A canary is promoted or rejected, and why.
     Judged {
         model: String,
+        /// Under which its forecasts were published.
+        shadow: String,
         canary: String,
         promoted: bool,
         reason: String,
@@ -119,10 +121,10 @@ impl Event {
             Self::Missing { model, init, reason } => format!("{model}: {init} is missing: {reason}"),
             Self::Removed { file, full: false } => format!("{file} is removed: there are newer ones"),
             Self::Removed { file, full: true } => format!("{file} is removed: the disk is full"),
-            Self::Judged { model, canary, promoted: true, reason } => {
+            Self::Judged { model, canary, promoted: true, reason, .. } => {
                 format!("{model} is served by {canary} from now on: {reason}")
             }
-            Self::Judged { model, canary, promoted: false, reason } => {
+            Self::Judged { model, canary, promoted: false, reason, .. } => {
                 format!("{canary} does not take the place of {model}: {reason}")
             }
             Self::Note(text) | Self::Trouble(text) => text.clone(),

@@ -6,7 +6,7 @@ use std::fmt;
 use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 
-use super::{Ledger, now};
+use super::{Ledger, SERVED_SINCE, now};
 use crate::error::{Error, Result};
 use crate::serve::schedule::init;
 use crate::time::InitTime;
@@ -395,13 +395,14 @@ impl Ledger {
         forget(&mut self.connection).map_err(Self::wrong)
     }
 
-    /// The distributions of the newest analyses that a model has forecast from, newest first.
+    /// The distributions of the newest analyses that a model has forecast from, newest first; after a canary was promoted,
+    /// only those that this one has seen, since another network sees other numbers.
     pub fn distributions(&self, model: &str, most: usize) -> Result<Vec<String>> {
         let read = || {
-            let mut query = self.connection.prepare_cached(
+            let mut query = self.connection.prepare_cached(&format!(
                 "SELECT distribution FROM cycle WHERE model = ?1 AND state = 'published' AND distribution IS NOT NULL
-                 ORDER BY init DESC LIMIT ?2",
-            )?;
+                 AND published >= {SERVED_SINCE} ORDER BY init DESC LIMIT ?2",
+            ))?;
             let rows = query.query_map(params![model, most as i64], |row| row.get(0))?;
             rows.collect::<rusqlite::Result<_>>()
         };

@@ -67,6 +67,9 @@ ALTER TABLE cycle ADD COLUMN zarr_modified INTEGER;
 ALTER TABLE cycle ADD COLUMN staged_zarr TEXT;
 ";
 
+/// When the run that now makes the forecasts of model ?1 took over [ms since 1970]: nought unless it was a canary.
+const SERVED_SINCE: &str = "coalesce((SELECT max(since) FROM canary WHERE model = ?1 AND promoted), 0)";
+
 pub struct Ledger {
     connection: Connection,
 }

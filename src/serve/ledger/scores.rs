@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::{OptionalExtension, params};
 
-use super::{Ledger, now};
+use super::{Ledger, SERVED_SINCE, now};
 use crate::error::Result;
 use crate::serve::schedule::init;
 use crate::serve::skill::Score;
@@ -37,14 +37,17 @@ impl Ledger {
         read().map_err(Self::wrong)
     }
 
-    /// The scores of the newest initial times of a model that have any.
+    /// The scores of the newest initial times of a model that have any; after a canary was promoted, only those of its own
+    /// forecasts.
     pub fn scores(&self, model: &str, inits: usize) -> Result<Vec<Score>> {
         let read = || {
-            let mut query = self.connection.prepare_cached(
+            let mut query = self.connection.prepare_cached(&format!(
                 "SELECT init, lead, quantity, square FROM score WHERE model = ?1 AND init IN
-                 (SELECT DISTINCT init FROM score WHERE model = ?1 ORDER BY init DESC LIMIT ?2)
+                 (SELECT init FROM cycle WHERE model = ?1 AND published >= {SERVED_SINCE}
+                  AND EXISTS (SELECT 1 FROM score WHERE score.model = cycle.model AND score.init = cycle.init)
+                  ORDER BY init DESC LIMIT ?2)
                  ORDER BY init, lead, quantity",
-            )?;
+            ))?;
             let rows = query.query_map(params![model, inits as i64], |row| {
                 Ok(Score {
                     model: model.to_owned(),

@@ -126,8 +126,8 @@ impl Service {
                 )?;
             }
         }
-        let canary = plan.run.display().to_string();
-        self.tell(&Event::Judged { model: plan.of, canary, promoted, reason });
+        let (shadow, run) = (canary.plan.name, plan.run.display().to_string());
+        self.tell(&Event::Judged { model: plan.of, shadow, canary: run, promoted, reason });
         Ok(())
     }
 }

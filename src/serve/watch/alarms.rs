@@ -67,6 +67,14 @@ impl Alarms {
         }
     }
 
+    /// Ends the alarms of a model that is no longer served; gives their names.
+    pub fn forget(&mut self, model: &str) -> Vec<String> {
+        let ending = format!(" of {model}");
+        let gone: Vec<String> = self.active.keys().filter(|name| name.ends_with(&ending)).cloned().collect();
+        gone.iter().for_each(|name| self.set(name, None));
+        gone
+    }
+
     pub fn active(&self) -> Vec<Alarm> {
         self.active.values().cloned().collect()
     }

@@ -257,6 +257,16 @@ impl Listener for Watch {
                 self.judge(ledger)?;
             }
             Event::Failed { .. } | Event::Missing { .. } => self.judge(ledger)?,
+            Event::Judged { model, shadow, promoted, .. } => {
+                // Nothing comes of the shadow any more; what is served is held against the training of what serves it.
+                let reference = self.references.remove(shadow);
+                if let Some(reference) = reference.filter(|_| *promoted) {
+                    self.references.insert(model.clone(), reference);
+                }
+                self.board().models.remove(shadow);
+                self.alarms.forget(shadow).iter().for_each(|name| self.board().metrics.alarm(name, false));
+                self.judge(ledger)?;
+            }
             Event::Trouble(text) => self.board().trouble = Some(text.clone()),
             Event::Recovered => self.board().trouble = None,
             _ => {}
@@ -285,7 +295,10 @@ impl Listener for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::ledger::{Made, Staged};
     use crate::serve::plan::{DriftPlan, LevelsPlan, SkillPlan};
+    use crate::serve::schedule::init;
+    use crate::serve::skill::Score;
 
     fn watch(references: &[(&str, f64)]) -> Watch {
         let plan = WatchPlan {
@@ -304,6 +317,55 @@ mod tests {
         Watch::new(plan, "out".into(), &folders, references, Box::new(Vec::new), Box::new(|_, _| {}))
             .unwrap()
             .0
+    }
+
+    /// Publishes a forecast whose squared error at the first lead is one.
+    fn publish(ledger: &mut Ledger, hour: i64) {
+        let (model, at) = ("a", init(hour * 3600));
+        let staged = Staged { path: String::new(), digest: "d".into(), memory: None, zarr: None };
+        let made = Made {
+            input: None,
+            first_lead: 0,
+            seconds: 0.0,
+            provider: "cpu".into(),
+            start: "cold".into(),
+            late: false,
+            remarks: Vec::new(),
+            distribution: None,
+        };
+        ledger.plan(model, at, None).unwrap();
+        ledger.begin(model, at).unwrap();
+        ledger.intend(model, at, &staged, &made).unwrap();
+        ledger.publish(model, at, "a/x.nc", 1, 1, None).unwrap();
+        let score = Score { model: model.into(), init: at, lead: 1, quantity: "z500".into(), square: 1.0 };
+        ledger.add_scores(&[score]).unwrap();
+    }
+
+    #[test]
+    fn what_is_served_is_held_against_its_own_training() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::open(folder.path()).unwrap();
+        let mut watch = watch(&[("a", 1.0), ("a.canary.b", 0.5)]);
+        let skill = |watch: &Watch, name: &str| watch.board().models.get(name).map(|model| model.skill);
+        publish(&mut ledger, 0);
+        watch.judge(&ledger).unwrap();
+        assert_eq!(skill(&watch, "a"), Some(Some(1.0)));
+        std::thread::sleep(Duration::from_millis(5));
+        ledger.judge("a", "b".as_ref(), "a".as_ref(), true, "better").unwrap();
+        let judged = Event::Judged {
+            model: "a".into(),
+            shadow: "a.canary.b".into(),
+            canary: "b".into(),
+            promoted: true,
+            reason: "better".into(),
+        };
+        watch.hear(&judged, &ledger).unwrap();
+        // The canary is gone, and what the run before it forecast says nothing of it.
+        assert_eq!((skill(&watch, "a"), skill(&watch, "a.canary.b")), (Some(None), None));
+        std::thread::sleep(Duration::from_millis(5));
+        publish(&mut ledger, 6);
+        watch.judge(&ledger).unwrap();
+        assert_eq!(skill(&watch, "a"), Some(Some(2.0)));
     }
 
     #[test]
