@@ -13,6 +13,9 @@ use crate::waves::Place;
 /// These tests write files outside of the lock under which the library reads: one at a time.
 static FILES: Mutex<()> = Mutex::new(());
 
+/// Of the data.
+const DAYS: usize = 100;
+
 /// A trained network, files of single days to serve, and a configuration.
 pub struct Centre {
     _files: MutexGuard<'static, ()>,
@@ -45,7 +48,7 @@ impl Centre {
         std::fs::write(self.folder().join(name), text).unwrap();
     }
 
-    /// The analysis of a day of the data, changed, put into an inbox under a name.
+    /// The analysis of a day of the data, which begin anew when they end, changed, put into an inbox under a name.
     pub fn bring(&self, inbox: &str, name: &str, day: usize, change: impl Fn(usize, f32) -> f32) {
         let source = netcdf::open(self.folder().join("waves.nc")).unwrap();
         let hidden = self.folder().join(inbox).join(format!(".{name}"));
@@ -65,7 +68,8 @@ impl Centre {
                 variable.put_values(&values, ..).unwrap();
             }
             for (variable, units) in [("msl", "Pa"), ("t2m", "K")] {
-                let field: Vec<f32> = source.variable(variable).unwrap().get_values((day, .., ..)).unwrap();
+                let field: Vec<f32> =
+                    source.variable(variable).unwrap().get_values((day % DAYS, .., ..)).unwrap();
                 let field: Vec<f32> = field.iter().enumerate().map(|(i, x)| change(i, *x)).collect();
                 let mut out = file.add_variable::<f32>(variable, &["time", "latitude", "longitude"]).unwrap();
                 out.put_attribute("units", units).unwrap();

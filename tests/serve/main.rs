@@ -8,6 +8,7 @@ mod centre;
 mod clock;
 mod disk;
 mod page;
+mod steady;
 mod storm;
 mod timetable;
 #[path = "../waves/mod.rs"]
