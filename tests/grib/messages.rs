@@ -1,8 +1,6 @@
 //! A writer of GRIB2 messages, octet by octet as the manual has them (WMO Manual on Codes, Vol. I.2, FM 92), whose values
 //! are whole numbers that the test chose.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
 /// Section 3 of a regular grid. Angles in millionths of a degree.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
