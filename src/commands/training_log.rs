@@ -173,7 +173,8 @@ impl Drop for TrainingLog {
 fn busy(load: Load) -> String {
     let gibibytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let (used, total) = (gibibytes(load.used), gibibytes(load.total));
-    format!("  GPU {} %, {used:.1} of {total:.1} GiB", load.utilization)
+    let utilization = load.utilization.map(|share| format!(" {share} %,")).unwrap_or_default();
+    format!("  GPU{utilization} {used:.1} of {total:.1} GiB")
 }
 
 /// `45 s`, `12 min`, `3 h 5 min`
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_gpu_says_how_busy_it_is() {
-        let load = Load { utilization: 98, used: 3 << 30, total: 140 << 30, power: None, energy: None };
+        let load = Load { utilization: Some(98), used: 3 << 30, total: 140 << 30, power: None, energy: None };
         assert_eq!(busy(load), "  GPU 98 %, 3.0 of 140.0 GiB");
     }
 

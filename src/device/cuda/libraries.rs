@@ -26,6 +26,8 @@ pub enum Library {
     Nvrtc,
     /// Convolutions.
     Cudnn,
+    /// Comes with the driver: how busy its GPUs are, and how they are connected.
+    Nvml,
     /// Names for a profiler.
     Nvtx,
     /// What several GPUs exchange.
@@ -33,7 +35,7 @@ pub enum Library {
 }
 
 impl Library {
-    pub const ALL: [Self; 5] = [Self::Driver, Self::Nvrtc, Self::Cudnn, Self::Nvtx, Self::Nccl];
+    pub const ALL: [Self; 6] = [Self::Driver, Self::Nvrtc, Self::Cudnn, Self::Nvml, Self::Nvtx, Self::Nccl];
 
     /// As NVIDIA calls it.
     pub fn name(self) -> &'static str {
@@ -41,6 +43,7 @@ impl Library {
             Self::Driver => "CUDA driver",
             Self::Nvrtc => "NVRTC",
             Self::Cudnn => "cuDNN",
+            Self::Nvml => "NVML",
             Self::Nvtx => "NVTX",
             Self::Nccl => "NCCL",
         }
@@ -52,6 +55,7 @@ impl Library {
             Self::Driver => "WXSIM_LIBCUDA",
             Self::Nvrtc => "WXSIM_NVRTC",
             Self::Cudnn => "WXSIM_CUDNN",
+            Self::Nvml => "WXSIM_NVML",
             Self::Nvtx => "WXSIM_NVTX",
             Self::Nccl => "WXSIM_NCCL",
         }
@@ -67,6 +71,9 @@ impl Library {
             Self::Cudnn => {
                 "pip install 'nvidia-cudnn-cu13>=9.10', in the active Python or any whose folder WXSIM_CUDNN names"
             }
+            Self::Nvml => {
+                "it comes with NVIDIA's driver; without it nobody tells how busy a GPU is, and what it takes"
+            }
             Self::Nvtx => "pip install nvidia-nvtx, where a profiler is to show what wxsim does by name",
             Self::Nccl => {
                 "only several GPUs need it: pip install nvidia-nccl-cu13, in the active Python or any whose folder WXSIM_NCCL names"
@@ -80,6 +87,7 @@ impl Library {
             Self::Driver => &["libcuda.so.1"],
             Self::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
             Self::Cudnn => &["libcudnn.so.9", "libcudnn.so"],
+            Self::Nvml => &["libnvidia-ml.so.1"],
             Self::Nvtx => &["libnvtx3interop.so.1", "libnvToolsExt.so.1"],
             Self::Nccl => &["libnccl.so.2", "libnccl.so"],
         }
@@ -130,7 +138,7 @@ impl Library {
                     open_for_good(&path);
                 }
             }
-            Self::Driver | Self::Nvtx | Self::Nccl => {}
+            Self::Driver | Self::Nvml | Self::Nvtx | Self::Nccl => {}
         }
         // SAFETY: the constructors of NVIDIA's libraries have no preconditions; the path is absolute or the user's own.
         let handle = unsafe { Handle::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {

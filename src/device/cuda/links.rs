@@ -1,9 +1,9 @@
 //! How the GPUs of this machine reach each other, as NVIDIA's management library tells.
 
+use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus, TopologyLevel};
-use nvml_wrapper::{Device, Nvml};
 
-use super::monitor::bus;
+use super::monitor::{bus, management};
 
 /// The way from one GPU to another, the fastest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub struct Wiring {
 
 /// Of the GPU with this number; `None` where the library or the driver does not tell.
 pub fn wiring(ordinal: usize) -> Option<Wiring> {
-    let nvml = Nvml::init().ok()?;
+    let nvml = management().ok()?;
     let own_bus = bus(ordinal).ok()?;
     let own = nvml.device_by_pci_bus_id(own_bus).ok()?;
     let name = address(&own)?;

@@ -220,6 +220,7 @@ impl<T: Real> Device<T> for Cuda<T> {
         let (major, minor) = self.gpu.capability;
         let numbers = match self.numbers {
             Numbers::Double => "double",
+            Numbers::Single if matches!(self.cudnn, Some((_, Storage::TensorFloat32))) => "TF32",
             Numbers::Single => "single",
             Numbers::Bf16 => "bfloat16",
             Numbers::Fp16 => "half",

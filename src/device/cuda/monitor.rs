@@ -7,7 +7,8 @@ use std::time::Duration;
 use nvml_wrapper::{Device, Nvml};
 
 use super::driver::{Call, open};
-use crate::error::Result;
+use super::libraries::Library;
+use crate::error::{Error, Result};
 
 /// Between two questions, each of which takes the driver some milliseconds.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -16,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     /// Share of the last second or so in which a kernel ran [%].
-    pub utilization: u32,
+    pub utilization: Option<u32>,
     /// Memory in use, and all of it [bytes].
     pub used: u64,
     pub total: u64,
@@ -47,7 +48,7 @@ impl Monitor {
 }
 
 fn watch(ordinal: usize, latest: &Weak<Mutex<Option<Load>>>) {
-    let (Ok(nvml), Ok(bus)) = (Nvml::init(), bus(ordinal)) else { return };
+    let (Ok(nvml), Ok(bus)) = (management(), bus(ordinal)) else { return };
     let Ok(device) = nvml.device_by_pci_bus_id(bus) else { return };
     while let Some(place) = latest.upgrade() {
         *place.lock().unwrap_or_else(PoisonError::into_inner) = load(&device);
@@ -58,11 +59,20 @@ fn watch(ordinal: usize, latest: &Weak<Mutex<Option<Load>>>) {
 
 fn load(device: &Device<'_>) -> Option<Load> {
     let memory = device.memory_info().ok()?;
-    let utilization = device.utilization_rates().ok()?.gpu;
-    // Not every card counts its energy.
+    // Not every card tells these, nor everybody: not the parts of a divided one, for instance.
+    let utilization = device.utilization_rates().ok().map(|rates| rates.gpu);
     let power = device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3);
     let energy = device.total_energy_consumption().ok().map(|millijoules| millijoules as f64 / 1e3);
     Some(Load { utilization, used: memory.used, total: memory.total, power, energy })
+}
+
+/// NVIDIA's management library, from where the driver's other libraries are found.
+pub(super) fn management() -> Result<Nvml> {
+    let path = Library::Nvml.find()?;
+    Nvml::builder()
+        .lib_path(path.as_os_str())
+        .init()
+        .map_err(|error| Error::run(format!("{} does not open", path.display())).caused_by(error))
 }
 
 /// The address by which the management library knows a GPU: it numbers them in another order than CUDA.

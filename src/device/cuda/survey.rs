@@ -7,6 +7,7 @@ use cudarc::driver::result;
 
 use super::driver::{self, Call, Gpu};
 use super::libraries::Library;
+use super::monitor::management;
 use super::nvrtc::Nvrtc;
 use crate::error::{Error, Result};
 
@@ -30,6 +31,13 @@ pub fn installed(library: Library) -> Result<Installed> {
             let nvrtc = Nvrtc::get()?;
             let (major, minor) = nvrtc.version;
             Ok(Installed { path: nvrtc.path.clone(), version: format!("{major}.{minor}") })
+        }
+        Library::Nvml => {
+            let path = library.find()?;
+            let version = management()?.sys_nvml_version();
+            let version =
+                version.map_err(|error| Error::run("NVML does not tell its version").caused_by(error))?;
+            Ok(Installed { path, version })
         }
         Library::Nvtx => {
             let (path, _) = library.open()?;
