@@ -1,15 +1,14 @@
-//! From messages to variables: fields of one parameter form a variable over times and levels, in the shape in which
-//! [`cf`](super::super::cf) understands NetCDF files.
+//! From messages to variables: fields of one parameter form a variable over times and levels.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::super::cf::{self, Understood};
-use super::super::info::{Format, Number, Problem, Severity};
-use super::super::schema::{Attribute, Attributes, RawDimension, RawVariable, Schema};
-use super::super::slabs::Slabs;
+use super::super::info::{Problem, Severity};
+use super::super::schema::Schema;
 use super::grid::{self, Shape};
+use super::header::Header;
 use super::parameters;
 use super::product::{self, Naming, Product, Refusal};
 use super::sections::{self, Data, Field, Octets};
@@ -28,15 +27,15 @@ const MOST_SPARSE: usize = 8;
 
 /// Where the fields of a file are, by variable.
 #[derive(Debug, Default, PartialEq)]
-pub struct Messages(HashMap<String, Places>);
+pub struct Messages(pub(super) HashMap<String, Places>);
 
 /// The fields of a variable.
 #[derive(Debug, PartialEq)]
 pub struct Places {
     pub shape: Arc<Shape>,
     /// `[time, level]`
-    fields: Vec<Option<Entry>>,
-    levels: usize,
+    pub(super) fields: Vec<Option<Entry>>,
+    pub(super) levels: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,7 +89,7 @@ pub fn index(path: &Path) -> Result<Indexed> {
     }
     let mut header = Header::new();
     if let Some(reference) = collection.reference() {
-        header.scalar("forecast_reference_time", reference.seconds as f64, &time_attributes(reference));
+        header.starts(reference);
     }
     for variable in collection.variables(&mut problems) {
         header.define(variable);
@@ -285,16 +284,16 @@ fn by_period(group: Group, problems: &mut Vec<Problem>) -> Vec<(Group, Option<Le
 }
 
 /// A variable before it has dimensions.
-struct Variable {
-    naming: Naming,
-    method: Option<&'static str>,
-    period: Option<LeadTime>,
-    height: Option<f64>,
-    shape: Arc<Shape>,
-    times: Vec<ValidTime>,
+pub struct Variable {
+    pub naming: Naming,
+    pub method: Option<&'static str>,
+    pub period: Option<LeadTime>,
+    pub height: Option<f64>,
+    pub shape: Arc<Shape>,
+    pub times: Vec<ValidTime>,
     /// By decreasing pressure [Pa]; empty without levels.
-    levels: Vec<f64>,
-    fields: Vec<Option<Entry>>,
+    pub levels: Vec<f64>,
+    pub fields: Vec<Option<Entry>>,
 }
 
 impl Variable {
@@ -377,150 +376,5 @@ impl Variable {
             levels,
             fields,
         })
-    }
-}
-
-/// The file as if it were NetCDF: dimensions are shared by the variables along them.
-struct Header {
-    schema: Schema,
-    coordinates: Coordinates,
-    messages: Messages,
-}
-
-/// What the coordinates hold.
-struct Coordinates(HashMap<String, Vec<f64>>);
-
-impl Slabs for Coordinates {
-    fn read(&mut self, variable: &str, _start: &[usize], count: &[usize], out: &mut [u8]) -> Result<()> {
-        let values = self.0.get(variable).filter(|v| count.iter().product::<usize>() == v.len());
-        let Some(values) = values.filter(|v| v.len() * Number::F64.size() == out.len()) else {
-            return Err(Error::run(format!("there is no coordinate '{variable}' of the shape {count:?}")));
-        };
-        for (bytes, value) in out.chunks_exact_mut(Number::F64.size()).zip(values) {
-            bytes.copy_from_slice(&value.to_ne_bytes());
-        }
-        Ok(())
-    }
-}
-
-type Texts<'a> = [(&'a str, String)];
-
-fn time_attributes(time: ValidTime) -> [(&'static str, String); 2] {
-    [
-        ("units", "seconds since 1970-01-01 00:00:00".to_string()),
-        ("calendar", time.calendar.cf_name().to_string()),
-    ]
-}
-
-impl Header {
-    fn new() -> Self {
-        let schema = Schema { format: Format::Grib2, dimensions: vec![], variables: vec![], groups: vec![] };
-        Self { schema, coordinates: Coordinates(HashMap::new()), messages: Messages::default() }
-    }
-
-    fn define(&mut self, variable: Variable) {
-        let seconds: Vec<f64> = variable.times.iter().map(|time| time.seconds as f64).collect();
-        let mut time_texts = variable.times.first().map_or(Vec::new(), |t| time_attributes(*t).to_vec());
-        time_texts.push(("standard_name", "time".into()));
-        let time = match variable.period {
-            None => self.dimension("time", &seconds, &time_texts),
-            Some(period) => self.periods(&seconds, period, &time_texts),
-        };
-        let mut dimensions = vec![time];
-        if !variable.levels.is_empty() {
-            let texts = [("units", "Pa".to_string()), ("standard_name", "air_pressure".to_string())];
-            dimensions.push(self.dimension("level", &variable.levels, &texts));
-        }
-        let shape = &variable.shape;
-        dimensions.push(self.dimension("latitude", &shape.latitude, &[("units", "degrees_north".into())]));
-        dimensions.push(self.dimension("longitude", &shape.longitude, &[("units", "degrees_east".into())]));
-        let naming = &variable.naming;
-        let mut texts = vec![("units", naming.units.to_string())];
-        texts.extend(naming.standard_name.map(|text| ("standard_name", text.to_string())));
-        texts.extend(naming.long_name.clone().map(|text| ("long_name", text)));
-        texts.extend(variable.method.map(|method| ("cell_methods", format!("time: {method}"))));
-        if let Some(height) = variable.height {
-            let name = format!("height_{height}m");
-            if self.schema.variable(&name).is_none() {
-                let texts = [("units", "m".to_string()), ("standard_name", "height".to_string())];
-                self.scalar(&name, height, &texts);
-            }
-            texts.push(("coordinates", name));
-        }
-        self.variable(&naming.name, Number::F32, dimensions, &texts);
-        let levels = variable.levels.len().max(1);
-        let places = Places { shape: variable.shape, fields: variable.fields, levels };
-        self.messages.0.insert(variable.naming.name, places);
-    }
-
-    /// The dimension with these coordinates, made when there is none.
-    fn dimension(&mut self, kind: &str, values: &[f64], texts: &Texts<'_>) -> usize {
-        let is_it = |d: &RawDimension| {
-            let same_kind = d.name == kind || d.name.strip_prefix(kind).is_some_and(|r| r.starts_with('_'));
-            let plain = self.schema.variable(&d.name).is_some_and(|v| v.attributes.get("bounds").is_none());
-            same_kind && plain && self.coordinates.0.get(&d.name).is_some_and(|v| v == values)
-        };
-        match self.schema.dimensions.iter().position(is_it) {
-            Some(found) => found,
-            None => self.new_dimension(kind, values, texts),
-        }
-    }
-
-    fn new_dimension(&mut self, kind: &str, values: &[f64], texts: &Texts<'_>) -> usize {
-        let taken = |name: &str| self.schema.dimensions.iter().any(|d| d.name == name);
-        let mut name = kind.to_string();
-        for number in 2.. {
-            if !taken(&name) {
-                break;
-            }
-            name = format!("{kind}_{number}");
-        }
-        self.schema.dimensions.push(RawDimension { name: name.clone(), length: values.len() });
-        let at = self.schema.dimensions.len() - 1;
-        self.variable(&name, Number::F64, vec![at], texts);
-        self.coordinates.0.insert(name, values.to_vec());
-        at
-    }
-
-    /// A time axis whose values stand for a period before each time.
-    fn periods(&mut self, ends: &[f64], period: LeadTime, texts: &Texts<'_>) -> usize {
-        let bounds: Vec<f64> = ends.iter().flat_map(|end| [end - period.seconds as f64, *end]).collect();
-        let same = |d: &RawDimension| {
-            let name = self.schema.variable(&d.name).and_then(|v| v.attributes.text("bounds"));
-            name.is_some_and(|name| self.coordinates.0.get(name) == Some(&bounds))
-        };
-        if let Some(found) = self.schema.dimensions.iter().position(same) {
-            return found;
-        }
-        let name = format!("time_bounds_{}", self.schema.dimensions.len() + 1);
-        let mut texts = texts.to_vec();
-        texts.push(("bounds", name.clone()));
-        let time = self.new_dimension("time", ends, &texts);
-        self.schema.dimensions.push(RawDimension { name: format!("{name}_ends"), length: 2 });
-        let pair = self.schema.dimensions.len() - 1;
-        self.variable(&name, Number::F64, vec![time, pair], &[]);
-        self.coordinates.0.insert(name, bounds);
-        time
-    }
-
-    fn scalar(&mut self, name: &str, value: f64, texts: &Texts<'_>) {
-        let mut texts = texts.to_vec();
-        if name == "forecast_reference_time" {
-            texts.push(("standard_name", name.to_string()));
-        }
-        self.variable(name, Number::F64, vec![], &texts);
-        self.coordinates.0.insert(name.to_string(), vec![value]);
-    }
-
-    fn variable(&mut self, name: &str, number: Number, dimensions: Vec<usize>, texts: &Texts<'_>) {
-        let text = |(key, value): &(&str, String)| (key.to_string(), Attribute::Text(value.clone()));
-        self.schema.variables.push(RawVariable {
-            name: name.to_string(),
-            number: Some(number),
-            dimensions,
-            attributes: Attributes(texts.iter().map(text).collect()),
-            chunks: None,
-            place: None,
-        });
     }
 }

@@ -14,6 +14,7 @@ mod grid;
 mod vertical;
 mod parameters;
 mod product;
+mod header;
 mod index;
 mod bits;
 mod unpack;
