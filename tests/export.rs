@@ -217,6 +217,17 @@ fn the_program_writes_the_graph_and_the_comparison_and_says_when_it_fails() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let graph = place.run("run").join("export/step-fp32.onnx");
 
+    // What cannot be done is refused before anything is written.
+    for (more, says) in [
+        (&["--calibration", "entropy"][..], "fp32 cuts no activations off"),
+        (&["--unrolled", "1001"], "1001 are more than 1000"),
+        (&["--tensorrt", "--target", "9.9"], "TensorRT"),
+    ] {
+        let output = export(&place, more, &[]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(says) && !graph.exists(), "{text}");
+    }
+
     let empty = tempfile::tempdir().unwrap();
     let nothing = [("WXSIM_ONNXRUNTIME", empty.path().to_str().unwrap())];
     let output = export(&place, &[], &nothing);

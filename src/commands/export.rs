@@ -42,9 +42,9 @@ pub struct Args {
     /// What convolutions compute with: fp32, fp16, bf16, int8, fp8; an engine also tf32
     #[arg(long, default_value = "fp32")]
     precision: Precision,
-    /// Where int8 and fp8 cut activations off
-    #[arg(long, value_enum, default_value = "percentile")]
-    calibration: Calibrate,
+    /// Where int8 and fp8 cut activations off [default: percentile, or where the network learned to be rounded]
+    #[arg(long, value_enum)]
+    calibration: Option<Calibrate>,
     /// Compute capabilities of the cards that an engine is for, as 8.9,12.0 [default: the GPU of this machine]
     #[arg(long, value_delimiter = ',', requires = "tensorrt")]
     target: Vec<Capability>,
@@ -73,6 +73,9 @@ enum Calibrate {
     Entropy,
 }
 
+/// Steps of a forecast in one graph. Each adds nodes to it, none adds weights.
+const MOST_STEPS: usize = 1000;
+
 /// Initial times of each season that ranges are taken from, and steps from each.
 const STARTS: usize = 4;
 const STEPS: usize = 8;
@@ -96,6 +99,16 @@ pub fn run(args: &Args) -> Result<()> {
         return Err(Error::input("a graph of tf32 is that of fp32: only an engine is built to compute so")
             .hint("use --precision fp32"));
     }
+    if args.calibration.is_some() && !args.precision.is_quantised() {
+        return Err(Error::input(format!(
+            "{} cuts no activations off: it needs no --calibration",
+            args.precision
+        ))
+        .hint("--precision int8 and fp8 do"));
+    }
+    if args.tensorrt {
+        tensorrt::ready(&args.plan())?;
+    }
     let inits = InitTimes::parse(&args.init_time)?;
     let folder = run_folder::folder(&args.model)?;
     let config = Config::load(&folder.join("config.toml"), &args.overrides)?;
@@ -103,6 +116,12 @@ pub fn run(args: &Args) -> Result<()> {
     let trained = Arc::new(Trained::open(&args.model)?);
     let extent = match args.unrolled {
         Some(0) => return Err(Error::input("a forecast of 0 steps looks nowhere")),
+        Some(leads) if leads > MOST_STEPS => {
+            return Err(Error::input(format!(
+                "a graph holds each step by itself, and {leads} are more than {MOST_STEPS}"
+            ))
+            .hint("export one step, without --unrolled, and run it again and again"));
+        }
         Some(leads) => Extent::Forecast(leads),
         None => Extent::Step,
     };
@@ -114,7 +133,7 @@ pub fn run(args: &Args) -> Result<()> {
 
     let path = args.out.clone().unwrap_or_else(|| folder.join("export").join(args.file_name(extent)));
     let ranges = match args.precision.is_quantised() {
-        true => Some(ranges_of(&trained, &config, args.calibration.into())?),
+        true => Some(args.ranges(&trained, &config)?),
         false => None,
     };
     let encode = |form| onnx::encode(&trained, args.precision, extent, form, ranges.as_ref());
@@ -169,9 +188,8 @@ pub fn run(args: &Args) -> Result<()> {
 impl Args {
     /// Builds the engine of a graph that was found right, and puts it beside.
     fn build(&self, path: &Path, graph: &[u8], trained: &Trained) -> Result<()> {
-        let plan = BuildPlan { precision: self.precision, targets: self.target.clone(), batch: self.batch };
         let start = Instant::now();
-        let Built { engine, card } = tensorrt::build(graph, &trained.info.origin, &plan)?;
+        let Built { engine, card } = tensorrt::build(graph, &trained.info.origin, &self.plan())?;
         let path = path.with_extension("engine");
         save(&path, &engine)?;
         card.save(&path)?;
@@ -187,6 +205,21 @@ impl Args {
         );
         eprintln!("the engine itself was not run; its graph was compared above");
         Ok(())
+    }
+
+    fn plan(&self) -> BuildPlan {
+        BuildPlan { precision: self.precision, targets: self.target.clone(), batch: self.batch }
+    }
+
+    fn ranges(&self, trained: &Arc<Trained>, config: &Config) -> Result<Ranges> {
+        if self.calibration.is_some() && trained.ranges.is_some() {
+            return Err(Error::input(format!(
+                "{} keeps the ranges that it was trained with",
+                trained.info.origin
+            ))
+            .hint("leave out --calibration"));
+        }
+        ranges_of(trained, config, self.calibration.unwrap_or(Calibrate::Percentile).into())
     }
 
     fn file_name(&self, extent: Extent) -> String {

@@ -298,7 +298,10 @@ fn graphs(model: &Path, files: &[PathBuf]) -> Result<Vec<Entrant<'static>>> {
         let graph = std::fs::read(file).map_err(|error| {
             Error::input(format!("the graph {} cannot be read", file.display())).caused_by(error)
         })?;
-        let forecaster = OnnxForecaster::new(trained.clone(), &runtime, &graph, Extent::Step, threads)?;
+        let forecaster = OnnxForecaster::new(trained.clone(), &runtime, &graph, Extent::Step, threads)
+            .map_err(|error| {
+                error.context(format!("{} is no graph of {}", file.display(), trained.info.origin))
+            })?;
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         Ok(Entrant::stepper(format!("{} {stem}", trained.info.name), Role::Model, forecaster))
     };

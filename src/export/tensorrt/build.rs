@@ -12,16 +12,23 @@ use super::{Binding, BuildPlan, Built, Capability, EngineCard};
 use crate::error::{Error, Result};
 use crate::export::Precision;
 
-pub fn build(graph: &[u8], origin: &str, plan: &BuildPlan) -> Result<Built> {
+/// The cards to build for, where there is all that building takes.
+pub fn ready(plan: &BuildPlan) -> Result<Vec<Capability>> {
     let library = library::open()?;
     if !library.parses {
         return Err(
             Error::run(format!("{} is here without its parser of ONNX", library.name)).hint(library::REMEDY)
         );
     }
+    let targets = targets(&plan.targets)?;
+    check(&targets)?;
+    Ok(targets)
+}
+
+pub fn build(graph: &[u8], origin: &str, plan: &BuildPlan) -> Result<Built> {
+    let targets = ready(plan)?;
     let cannot = |error| failed("the engine cannot be built", error);
     let logger = library::logger()?;
-    let targets = targets(&plan.targets)?;
     let mut builder = Builder::new(logger).map_err(cannot)?;
     let mut config = builder.create_config().map_err(cannot)?;
     aim(&mut config, &targets)?;
@@ -54,7 +61,7 @@ pub fn build(graph: &[u8], origin: &str, plan: &BuildPlan) -> Result<Built> {
     let engine = builder.build_serialized_network(network, &mut config).map_err(cannot)?;
     let engine = engine.as_ref().to_vec();
     let card = EngineCard {
-        library: library.name,
+        library: library::open()?.name,
         targets,
         precision: plan.precision.name().into(),
         batch: plan.batch,
@@ -82,31 +89,43 @@ fn targets(wanted: &[Capability]) -> Result<Vec<Capability>> {
 /// TensorRT for RTX builds for any card that it knows.
 #[cfg(not(feature = "tensorrt"))]
 fn aim(config: &mut BuilderConfig<'_>, targets: &[Capability]) -> Result<()> {
-    use trtx::ComputeCapability as Known;
     let cannot = |error| failed("the engine cannot be built for these cards", error);
     config.set_nb_compute_capabilities(targets.len() as i32).map_err(cannot)?;
-    for (index, target) in targets.iter().enumerate() {
-        let known = match target {
-            Capability(7, 5) => Known::kSM75,
-            Capability(8, 0) => Known::kSM80,
-            Capability(8, 6) => Known::kSM86,
-            Capability(8, 9) => Known::kSM89,
-            Capability(12, 0) => Known::kSM120,
-            other => {
-                return Err(Error::input(format!(
-                    "TensorRT for RTX builds no engine for compute capability {other}"
-                ))
-                .hint("it knows 7.5, 8.0, 8.6, 8.9 and 12.0; other cards need the feature tensorrt"));
-            }
-        };
-        config.set_compute_capability(known, index as i32).map_err(cannot)?;
+    for (index, &target) in targets.iter().enumerate() {
+        config.set_compute_capability(known(target)?, index as i32).map_err(cannot)?;
     }
     Ok(())
 }
 
+#[cfg(not(feature = "tensorrt"))]
+fn check(targets: &[Capability]) -> Result<()> {
+    targets.iter().try_for_each(|&target| known(target).map(|_| ()))
+}
+
+#[cfg(not(feature = "tensorrt"))]
+fn known(target: Capability) -> Result<trtx::ComputeCapability> {
+    use trtx::ComputeCapability as Known;
+    match target {
+        Capability(7, 5) => Ok(Known::kSM75),
+        Capability(8, 0) => Ok(Known::kSM80),
+        Capability(8, 6) => Ok(Known::kSM86),
+        Capability(8, 9) => Ok(Known::kSM89),
+        Capability(12, 0) => Ok(Known::kSM120),
+        other => {
+            Err(Error::input(format!("TensorRT for RTX builds no engine for compute capability {other}"))
+                .hint("it knows 7.5, 8.0, 8.6, 8.9 and 12.0; other cards need the feature tensorrt"))
+        }
+    }
+}
+
 /// The full library builds for the card that it is on, which it looks for itself.
 #[cfg(feature = "tensorrt")]
-fn aim(_config: &mut BuilderConfig<'_>, targets: &[Capability]) -> Result<()> {
+fn aim(_config: &mut BuilderConfig<'_>, _targets: &[Capability]) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(feature = "tensorrt")]
+fn check(targets: &[Capability]) -> Result<()> {
     let here = self::targets(&[])?;
     if targets != here {
         return Err(Error::input(format!(

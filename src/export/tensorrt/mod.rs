@@ -58,16 +58,31 @@ pub struct Built {
 pub const REMEDY: &str =
     "build one with: cargo build --release --features tensorrt (or tensorrt-rtx); that needs libclang";
 
+/// Whether there is all that building takes: the library, its parser, and cards that it knows.
+pub fn ready(plan: &BuildPlan) -> Result<()> {
+    #[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
+    return build::ready(plan).map(|_| ());
+    #[cfg(not(any(feature = "tensorrt", feature = "tensorrt-rtx")))]
+    {
+        let _ = plan;
+        Err(absent())
+    }
+}
+
 /// Builds the engine of a graph of one step, which `origin` names.
 pub fn build(graph: &[u8], origin: &str, plan: &BuildPlan) -> Result<Built> {
     #[cfg(any(feature = "tensorrt", feature = "tensorrt-rtx"))]
     return build::build(graph, origin, plan);
     #[cfg(not(any(feature = "tensorrt", feature = "tensorrt-rtx")))]
     {
-        let _ = (graph, plan);
-        Err(Error::input(format!("this wxsim was built without TensorRT, which {origin} would need"))
-            .hint(REMEDY))
+        let _ = (graph, origin, plan);
+        Err(absent())
     }
+}
+
+#[cfg(not(any(feature = "tensorrt", feature = "tensorrt-rtx")))]
+fn absent() -> Error {
+    Error::input("this wxsim was built without TensorRT, which an engine needs").hint(REMEDY)
 }
 
 impl fmt::Display for Capability {
