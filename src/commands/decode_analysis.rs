@@ -42,6 +42,10 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn decode_file(args: &Args) -> Result<Vec<Decoded>> {
+    if args.file.to_str().is_none() {
+        return Err(Error::input("its name is not UTF-8, and the NetCDF library opens no such file")
+            .hint("bring it under another name"));
+    }
     let config = run_folder::config(&run_folder::folder(&args.model)?)?;
     let catalogue = run_folder::part(&config, &args.file)?;
     let trained = Trained::open(&args.model)?;

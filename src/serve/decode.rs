@@ -19,6 +19,11 @@ use crate::time::{Calendar, ValidTime};
 
 use super::stored::Arrays;
 
+/// How far the mean of a field may lie from that of the training, and a value [standard deviations]. The mean of a region
+/// hardly comes to 5, single values of rain to 100; pressure in hPa that is said to be in Pa lies beyond 100.
+const STRANGEST_MEAN: f64 = 20.0;
+const STRANGEST_VALUE: f64 = 1000.0;
+
 /// What the process answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
@@ -90,6 +95,7 @@ pub fn decode(trained: &Trained, catalogue: &Catalogue, folder: &Path) -> Result
 }
 
 fn decode_one(trained: &Trained, catalogue: &Catalogue, folder: &Path, valid: ValidTime) -> Result<Decoded> {
+    let expected = &trained.info.layout;
     let mut decoded = Decoded { valid, file: None, fields: Vec::new(), refusal: None };
     let state = match catalogue.read(valid) {
         Ok(state) => state,
@@ -100,7 +106,8 @@ fn decode_one(trained: &Trained, catalogue: &Catalogue, folder: &Path, valid: Va
     };
     let units = catalogue.file_units();
     let mut arrays = Arrays::default();
-    for (channel, quantity) in trained.info.layout.quantities.iter().enumerate() {
+    let mut given = State::missing(expected.clone(), valid);
+    for (channel, quantity) in expected.quantities.iter().enumerate() {
         let Some(from) = state.layout.quantities.iter().position(|found| found == quantity) else { continue };
         let values: Vec<f32> = state.values.index_axis(Axis(2), from).iter().copied().collect();
         // A file may hold some quantities only at some of its dates.
@@ -115,6 +122,7 @@ fn decode_one(trained: &Trained, catalogue: &Catalogue, folder: &Path, valid: Va
             ));
             return Ok(decoded);
         }
+        given.values.index_axis_mut(Axis(2), channel).assign(&state.values.index_axis(Axis(2), from));
         let label = quantity.to_string();
         decoded.fields.push((label.clone(), digest(&values)));
         let FileUnits { units, conversion } = units[from].clone();
@@ -127,6 +135,11 @@ fn decode_one(trained: &Trained, catalogue: &Catalogue, folder: &Path, valid: Va
     }
     if decoded.fields.is_empty() {
         decoded.refusal = Some(format!("{valid}: no field has any value"));
+        return Ok(decoded);
+    }
+    if let Some(strange) = strange(trained, &given)? {
+        decoded.refusal = Some(format!("{strange} at {valid}"));
+        decoded.fields.clear();
         return Ok(decoded);
     }
     let name = format!("{}.safetensors", valid.file_stamp());
@@ -142,6 +155,28 @@ fn broken(trained: &Trained, state: &State, channel: usize, values: &[f32]) -> u
     debug_assert_eq!(values.len(), state.layout.grid.points());
     let needed = |point: usize| mask.is_none_or(|mask| mask[point * channels + channel] != 0.0);
     values.iter().enumerate().filter(|&(point, value)| !value.is_finite() && needed(point)).count()
+}
+
+/// What no weather is, of fields of which some may be missing as a whole: another unit, or damage.
+fn strange(trained: &Trained, given: &State) -> Result<Option<String>> {
+    let channels = given.layout.channels();
+    let mut normalised = vec![0.0; given.values.len()];
+    trained.normalizer.normalize(given, &mut normalised)?;
+    for (channel, quantity) in given.layout.quantities.iter().enumerate() {
+        let values = normalised.iter().skip(channel).step_by(channels).map(|&value| f64::from(value));
+        let (mut sum, mut count, mut most) = (0.0, 0.0, 0.0_f64);
+        for value in values.filter(|value| !value.is_nan()) {
+            (sum, count, most) = (sum + value, count + 1.0, most.max(value.abs()));
+        }
+        let mean = sum / f64::max(count, 1.0);
+        if mean.abs() > STRANGEST_MEAN || most > STRANGEST_VALUE {
+            return Ok(Some(format!(
+                "{quantity}, whose mean lies {:.0} and a value {most:.0} standard deviations from those of the training,",
+                mean.abs()
+            )));
+        }
+    }
+    Ok(None)
 }
 
 fn digest(values: &[f32]) -> String {

@@ -10,6 +10,8 @@ use crate::serve::intake::Intake;
 use crate::serve::ledger::{Field, SeenFile, Verdict, now};
 use crate::serve::plan::Duplicates;
 
+/// [s]
+const DAY: i64 = 86_400;
 /// That are told of one file.
 const MOST_REASONS: usize = 5;
 
@@ -57,6 +59,13 @@ impl Service {
             for date in dates {
                 refusals.extend(date.refusal.iter().map(|reason| format!("{model}: {reason}")));
                 let Some(file) = &date.file else { continue };
+                if date.valid.seconds > self.clock.now() + DAY {
+                    // It is taken: the clock may be wrong.
+                    self.tell(&Event::Note(format!(
+                        "{source}: {} lies in the future; until then it is the newest analysis of {model}",
+                        date.valid
+                    )));
+                }
                 let stored = format!("{}.{number}.safetensors", date.valid.file_stamp());
                 let mut fields = Vec::new();
                 for (quantity, digest) in &date.fields {
