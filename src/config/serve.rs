@@ -229,6 +229,16 @@ impl ServeConfig {
                 return Err(Error::input(format!("serve.models: two of them are called '{}'", model.name)));
             }
         }
+        let folders = [("out", &self.out), ("state", &self.state), ("inbox.folder", &self.inbox.folder)];
+        for (number, (one, folder)) in folders.iter().enumerate() {
+            if let Some((other, _)) = folders[..number].iter().find(|(_, other)| other == folder) {
+                return Err(Error::input(format!(
+                    "serve.{other} and serve.{one} are both {}",
+                    folder.display()
+                ))
+                .hint("each has files that the others take for their own: name three folders"));
+            }
+        }
         let canary = self.canary.as_ref().map(|canary| canary.plan(&models)).transpose()?;
         Ok(ServePlan {
             out: self.out.clone(),

@@ -117,9 +117,10 @@ impl InboxConfig {
             Error::input(format!("serve.inbox.pattern: '{}' is no pattern of file names", self.pattern))
                 .caused_by(error)
         })?;
+        let stable_for = positive("serve.inbox.stable_for", self.stable_for)?;
         let complete = match self.complete {
             CompleteConfig::Rename => Complete::Rename,
-            CompleteConfig::Stable => Complete::Stable(positive("serve.inbox.stable_for", self.stable_for)?),
+            CompleteConfig::Stable => Complete::Stable(stable_for),
             CompleteConfig::Marker if self.marker.is_empty() => {
                 return Err(Error::input("serve.inbox.marker is empty: a file would be its own marker"));
             }
