@@ -70,8 +70,16 @@ fn ask_again(args: &Rerun) -> Result<()> {
 }
 
 fn print(config: &Path, args: &List) -> Result<()> {
-    let ledger = Ledger::existing(&Config::load(config, &args.overrides)?.serve.state)?;
+    let serve = Config::load(config, &args.overrides)?.serve;
+    let ledger = Ledger::existing(&serve.state)?;
     let cycles = ledger.newest(args.model.as_deref(), args.last)?;
+    if let Some(model) = args.model.as_ref().filter(|_| cycles.is_empty())
+        && !serve.models.iter().any(|served| served.name == *model)
+    {
+        let names: Vec<&str> = serve.models.iter().map(|served| served.name.as_str()).collect();
+        return Err(Error::input(format!("there is no model {model}"))
+            .hint(format!("the models are {}", names.join(", "))));
+    }
     if args.json {
         let text = serde_json::to_string_pretty(&cycles)
             .map_err(|error| Error::run("the cycles cannot be written as JSON").caused_by(error))?;

@@ -1,9 +1,9 @@
 //! `wxsim serve`: the operational loop.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::commands::devices::{Choice, PreciseDeviceArgs};
@@ -75,8 +75,15 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(address) = address {
         eprintln!("status: http://{address}/");
     }
-    service.run(&decoder, until, vec![Box::new(Log), Box::new(watch)])?;
-    eprintln!("the service ends; what was under way waits in its ledger");
+    let given_up = Arc::new(AtomicUsize::new(0));
+    let count = Failures(given_up.clone());
+    service.run(&decoder, until, vec![Box::new(Log), Box::new(watch), Box::new(count)])?;
+    match (until, given_up.load(Ordering::SeqCst)) {
+        (Until::Stopped, _) => eprintln!("the service ends; what was under way waits in its ledger"),
+        (Until::Done, 0) => eprintln!("all is done that can be done now"),
+        (Until::Done, 1) => return Err(failed("a cycle has", &args.config)),
+        (Until::Done, count) => return Err(failed(&format!("{count} cycles have"), &args.config)),
+    }
     Ok(())
 }
 
@@ -208,6 +215,23 @@ fn read_gpus(names: &[String]) -> Box<dyn Fn() -> Vec<Reading> + Send> {
     })
 }
 
+fn failed(which: &str, config: &Path) -> Error {
+    Error::run(format!("{which} failed"))
+        .hint(format!("see why with: wxsim cycles {}; mend it, then: wxsim cycles rerun", config.display()))
+}
+
+/// Counts the cycles that are given up.
+struct Failures(Arc<AtomicUsize>);
+
+impl Listener for Failures {
+    fn hear(&mut self, event: &Event, _ledger: &Ledger) -> Result<()> {
+        if let Event::Failed { again: None, .. } = event {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
 /// One line for each event, on stderr.
 struct Log;
 
@@ -225,5 +249,7 @@ fn say(level: Level, text: &str) {
         Level::Warning => "warning: ",
         Level::Error => "error: ",
     };
+    // Names of files are told, and whoever brings a file names it.
+    let text = text.replace(char::is_control, "\u{fffd}");
     eprintln!("{now} {word}{text}");
 }

@@ -43,13 +43,32 @@ impl Pool {
         {
             let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
             return Err(Error::input(format!(
-                "the model {name} takes {} MiB, and serve.devices.memory allows {}",
+                "the model {name} takes {} MiB, and serve.devices.memory_mebibytes allows {}",
                 mebibytes(*bytes),
                 mebibytes(most)
             )));
         }
         let device = |name: &String| Device { name: name.clone(), running: HashMap::new(), idle: Vec::new() };
         Ok(Self { devices: plan.names.iter().map(device).collect(), plan, memory })
+    }
+
+    /// Opens every model on every device, as far as they may lie there together: what cannot work shows before it is needed.
+    pub fn open(
+        &mut self,
+        models: &[Served],
+        open: impl Fn(&Served, &str) -> Result<NetworkStepper>,
+    ) -> Result<()> {
+        for device in 0..self.devices.len() {
+            for model in models {
+                let name = &model.plan.name;
+                let Some(place) = self.take_on(device, name) else { continue };
+                let opened = open(model, &place.name).map_err(|error| {
+                    error.context(format!("serve.devices: {} cannot compute the model {name}", place.name))
+                })?;
+                self.give_back(device, name, Some(opened));
+            }
+        }
+        Ok(())
     }
 
     /// A place for a cycle of a model, on the device with the fewest cycles; of equals, on one where it lies ready.

@@ -84,6 +84,16 @@ impl Publisher<'_> {
         self.announce(model)
     }
 
+    /// Removes what is not going to be published. What cannot be removed now is swept away at the next start.
+    pub fn discard(&self, staged: &Staged) {
+        let _ = std::fs::remove_file(self.folders.out.join(&staged.path));
+        if staged.zarr.is_some() {
+            let store = self.store(&staged.path);
+            let _ = std::fs::remove_dir_all(&store);
+            let _ = std::fs::remove_file(store::sums(&store));
+        }
+    }
+
     /// Ends a publication that a crash cut short; `false` where something of it is lost.
     pub fn recover(&mut self, model: &str, init: InitTime, staged: &Staged) -> Result<bool> {
         let places = [staged.path.clone(), Folders::forecast(model, init)];

@@ -149,10 +149,12 @@ impl Service {
         Ok(service)
     }
 
-    /// Ends what a crash cut short and removes what it left behind, then serves. What is under way when it is stopped goes
+    /// Opens the models, ends what a crash cut short and removes what it left behind, then serves. What is under way when it is stopped goes
     /// back to those that wait.
     pub fn run(&mut self, decoder: &Decoder, until: Until, listeners: Vec<Box<dyn Listener>>) -> Result<()> {
         self.listeners = listeners;
+        let open = self.open.clone();
+        self.pool.open(&self.models, |model, device| open(model, device))?;
         self.recover()?;
         self.sweep()?;
         let (sender, messages) = unbounded();

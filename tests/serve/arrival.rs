@@ -1,5 +1,7 @@
 //! Files arrive, whole, broken, twice; cycles are made once, and again when somebody asks.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,11 @@ fn what_arrives_is_forecast_once_and_what_is_broken_is_named() {
     let whole = std::fs::read(centre.folder().join("inbox/day012.nc")).unwrap();
     std::fs::write(centre.folder().join("inbox/half.nc"), &whole[..whole.len() / 2]).unwrap();
     std::fs::write(centre.folder().join("inbox/text.nc"), "not a file of fields").unwrap();
+    // Units that are not said, and a number that no weather has; a name that no library opens.
+    centre.bring("inbox", "hecto.nc", 15, |_, x| x / 100.0);
+    centre.bring("inbox", "spike.nc", 16, |i, x| if i == 3 { 1e20 } else { x });
+    let odd = OsStr::from_bytes(b"odd\xff\n.nc");
+    std::fs::copy(centre.folder().join("inbox/day012.nc"), centre.folder().join("inbox").join(odd)).unwrap();
     let told = centre.serve_once("serve.toml");
     for says in [
         "again.nc brings nothing new",
@@ -33,6 +40,9 @@ fn what_arrives_is_forecast_once_and_what_is_broken_is_named() {
         "half.nc is rejected",
         "text.nc is rejected",
         "hole.nc is rejected: waves: msl at 2001-01-15T00:00Z: 1 of 24 values are missing",
+        "hecto.nc is rejected: waves: msl, whose mean lies ",
+        "spike.nc is rejected: waves: msl, whose mean lies ",
+        "odd\u{fffd}\u{fffd}.nc is rejected: waves: its name is not UTF-8",
     ] {
         assert!(told.contains(says), "'{says}' is not in: {told}");
     }
@@ -51,25 +61,36 @@ fn a_cycle_made_again_starts_from_the_same_state_and_gives_the_same_numbers() {
     (10..14).for_each(|day| centre.bring_day("inbox", day));
     centre.serve_once("serve.toml");
     let before = centre.published("");
+    let published = centre.cycles("serve.toml")[2]["published"].as_i64().unwrap();
     let output = centre.run(&["cycles", "rerun", "serve.toml", "waves", "2001-01-14"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(centre.cycles("serve.toml")[2]["state"], "waiting");
     let told = centre.serve_once("serve.toml");
     assert!(told.contains("begins on cpu (again)"), "{told}");
     assert!(centre.published("") == before);
+    // It took no longer because its analysis is old.
+    assert!(centre.cycles("serve.toml")[2]["input"].as_i64().unwrap() >= published);
 
     // A file of somebody else stands where the forecast should go.
     let theirs = centre.folder().join("out/waves/20010113T0000.nc");
     std::fs::write(&theirs, "theirs").unwrap();
     centre.run(&["cycles", "rerun", "serve.toml", "waves", "2001-01-13"]);
-    let quick =
-        ["serve", "serve.toml", "--once", "--set", "serve.retry.attempts=2", "--set", "serve.retry.first=1s"];
-    let output = centre.run(&quick);
+    let output = centre.run(&["serve", "serve.toml", "--once"]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("was not written by this service") && told.contains("is given up"), "{told}");
+    assert!(output.status.code() == Some(1) && told.contains("error: a cycle has failed"), "{told}");
+    let staging = std::fs::read_dir(centre.folder().join("out/waves/.staging")).unwrap();
+    assert_eq!(staging.count(), 0, "nothing is left of what is not published");
     assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
     assert_eq!(centre.cycles("serve.toml")[1]["state"], "failed");
     let output = centre.run(&["cycles", "rerun", "serve.toml", "waves", "2005-01-13"]);
+    assert_eq!(output.status.code(), Some(2));
+
+    // What cannot work is told before it is needed.
+    let output = centre.run(&["serve", "serve.toml", "--once", "--set", "serve.devices.names=['cuda:99']"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("cuda:99 cannot compute the model waves"), "{told}");
+    let output = centre.run(&["cycles", "serve.toml", "--model", "wave"]);
     assert_eq!(output.status.code(), Some(2));
 }
 

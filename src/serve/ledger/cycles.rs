@@ -63,7 +63,7 @@ pub struct Cycle {
     pub reason: Option<String>,
     pub created: i64,
     pub started: Option<i64>,
-    /// When the last file that it needed was whole.
+    /// When the last file that it needed was whole; of one made again, when it was asked for.
     pub input: Option<i64>,
     /// When its first lead was there.
     pub first_lead: Option<i64>,
@@ -265,8 +265,8 @@ impl Ledger {
 
     /// A running cycle is whole, and its file about to get its name.
     pub fn intend(&mut self, model: &str, init: InitTime, staged: &Staged, made: &Made) -> Result<()> {
-        let sql = "UPDATE cycle SET state = 'publishing', staged = ?3, staged_digest = ?4, staged_memory = ?5, input = ?6,
-                   first_lead = ?7, seconds = ?8, provider = ?9, start = ?10, late = ?11, remarks = ?12, distribution = ?13,
+        let sql = "UPDATE cycle SET state = 'publishing', staged = ?3, staged_digest = ?4, staged_memory = ?5,
+                   input = coalesce(max(input, ?6), ?6, input), first_lead = ?7, seconds = ?8, provider = ?9, start = ?10, late = ?11, remarks = ?12, distribution = ?13,
                    staged_zarr = ?14
                    WHERE model = ?1 AND init = ?2 AND state = 'running'";
         let remarks = (!made.remarks.is_empty()).then(|| made.remarks.join("; "));
@@ -351,7 +351,7 @@ impl Ledger {
         self.change(sql, params![model, init.0.seconds, state.word(), reason], model, init)
     }
 
-    /// Somebody wants a cycle to be made again.
+    /// Somebody wants a cycle to be made again: it has all that it needs from now on.
     pub fn rerun(&mut self, model: &str, init: InitTime) -> Result<()> {
         let found = self.cycle(model, init)?.ok_or_else(|| {
             Error::input(format!("there is no cycle {init} of {model}"))
@@ -360,9 +360,9 @@ impl Ledger {
         match found.state {
             CycleState::Published | CycleState::Failed | CycleState::Missing => {
                 let sql =
-                    "UPDATE cycle SET state = 'waiting', attempts = 0, due = 0, reason = 'asked for again'
-                           WHERE model = ?1 AND init = ?2";
-                self.change(sql, params![model, init.0.seconds], model, init)
+                    "UPDATE cycle SET state = 'waiting', attempts = 0, due = 0, reason = 'asked for again',
+                           input = ?3 WHERE model = ?1 AND init = ?2";
+                self.change(sql, params![model, init.0.seconds, now()], model, init)
             }
             state => Err(Error::input(format!("the cycle {init} of {model} is {state}"))
                 .hint("a cycle can be made again once it is published, failed or missing")),

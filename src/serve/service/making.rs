@@ -124,7 +124,7 @@ impl Service {
         let published = result.and_then(|(staged, made)| {
             self.ledger.intend(&model, init, &staged, &made)?;
             let mut publisher = Publisher { folders: &self.folders, ledger: &mut self.ledger };
-            publisher.publish(&model, init, &staged)
+            publisher.publish(&model, init, &staged).inspect_err(|_| publisher.discard(&staged))
         });
         match published {
             Ok(()) => {
@@ -149,12 +149,14 @@ impl Service {
         let mut reason = format!("{}{advice}", chain(error));
         let full = self.is_full(model);
         if full {
-            reason = format!("the disk is full: {reason}");
+            reason = format!("the disk is full ({reason})");
             self.make_room(model)?;
         }
         let attempts = self.ledger.cycle(model, init)?.map_or(0, |cycle| cycle.attempts);
         let (model, retry) = (model.to_owned(), self.plan.retry);
-        if !full && attempts >= retry.attempts {
+        // Files and settings that are wrong do not become right by themselves.
+        let lasts = error.kind() == Kind::Input;
+        if !full && (lasts || attempts >= retry.attempts) {
             self.ledger.give_up(&model, init, CycleState::Failed, &reason)?;
             self.tell(&Event::Failed { model, init, reason, again: None });
             return Ok(());
