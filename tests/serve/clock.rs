@@ -56,11 +56,17 @@ impl FalseClock {
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .env("NO_FAKE_STAT", "1");
     }
+}
 
-    /// Removes what the library leaves behind of a program that was killed.
-    pub fn bury(&self, process: u32) {
-        for name in [format!("faketime_shm_{process}"), format!("sem.faketime_sem_{process}")] {
-            let _ = std::fs::remove_file(Path::new("/dev/shm").join(name));
+impl Drop for FalseClock {
+    /// Removes what the library leaves behind of programs that were killed.
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().map_while(Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let of = ["faketime_shm_", "sem.faketime_sem_"].iter().find_map(|start| name.strip_prefix(start));
+            if of.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
     }
 }
@@ -104,5 +110,4 @@ fn a_clock_that_is_set_forward_and_back_loses_no_cycle_and_makes_none_twice() {
     let all = ["11", "12", "13"].map(|day| (format!("2001-02-{day}"), "published".to_string()));
     assert_eq!(states(&centre.cycles("serve.toml")), all);
     assert_eq!(service.log().matches("is published as").count(), 3, "{}", service.log());
-    clock.bury(service.process.id());
 }

@@ -90,7 +90,6 @@ pub fn steady(centre: &Centre, long: Duration, least: usize) {
     assert!(descriptors[1] <= descriptors[0] + 4, "{descriptors:?}");
     // The allocator keeps some MiB here and there. The page of the ledger and the maps are bounded by what is kept.
     assert!(memory[1] <= memory[0] + (8 << 10), "{memory:?} KiB");
-    clock.iter().for_each(|clock| clock.bury(service.process.id()));
 }
 
 #[test]

@@ -65,7 +65,6 @@ impl<'a> Storm<'a> {
     fn kill(&mut self, mut service: Child) {
         service.kill().unwrap();
         service.wait().unwrap();
-        self.clock.iter().for_each(|clock| clock.bury(service.id()));
         self.kills += 1;
     }
 
