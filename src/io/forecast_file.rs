@@ -79,6 +79,15 @@ impl ForecastHead {
         Ok(())
     }
 
+    /// Refuses to keep a forecast of which only so many states were written.
+    pub(super) fn check_whole(&self, written: usize, target: &Path) -> Result<()> {
+        if written == self.steps + 1 {
+            return Ok(());
+        }
+        let states = self.steps + 1;
+        Err(Error::run(format!("{} holds {written} of {states} states and is not kept", target.display())))
+    }
+
     /// The valid time of the state that comes after `written` others, if it is this one.
     pub(super) fn expects(&self, written: usize, state: &State) -> Result<ValidTime> {
         let expected = valid_time(self.init, self.step.times(written));
@@ -166,14 +175,7 @@ impl ForecastFile {
     /// Gives the whole file its name and returns it.
     pub fn finish(self) -> Result<PathBuf> {
         let target = self.pending.target().to_owned();
-        if self.written != self.head.steps + 1 {
-            return Err(Error::run(format!(
-                "{} holds {} of {} states and is not kept",
-                target.display(),
-                self.written,
-                self.head.steps + 1
-            )));
-        }
+        self.head.check_whole(self.written, &target)?;
         // A full disk may show only now, when the library writes what it held back.
         self.file
             .close()

@@ -171,14 +171,7 @@ impl ForecastStore {
     /// Gives the whole store its name and returns it.
     pub fn finish(self) -> Result<PathBuf> {
         let target = self.pending.target().to_owned();
-        if self.written != self.head.steps + 1 {
-            return Err(Error::run(format!(
-                "{} holds {} of {} states and is not kept",
-                target.display(),
-                self.written,
-                self.head.steps + 1
-            )));
-        }
+        self.head.check_whole(self.written, &target)?;
         let cannot = || format!("cannot write {}", target.display());
         let mut root = GroupBuilder::new()
             .attributes(self.attributes)
