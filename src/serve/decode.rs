@@ -137,9 +137,12 @@ fn decode_one(trained: &Trained, catalogue: &Catalogue, folder: &Path, valid: Va
         decoded.refusal = Some(format!("{valid}: no field has any value"));
         return Ok(decoded);
     }
-    if let Some(strange) = strange(trained, &given)? {
-        decoded.refusal = Some(format!("{strange} at {valid}"));
-        decoded.fields.clear();
+    // An hour of the day that the network knows nothing of is no fault of the file's other dates.
+    decoded.refusal = match strange(trained, &given) {
+        Ok(strange) => strange.map(|strange| format!("{strange} at {valid}")),
+        Err(error) => Some(format!("{valid}: {}", chain(&error))),
+    };
+    if decoded.refusal.is_some() {
         return Ok(decoded);
     }
     let name = format!("{}.safetensors", valid.file_stamp());

@@ -59,13 +59,6 @@ impl Service {
             for date in dates {
                 refusals.extend(date.refusal.iter().map(|reason| format!("{model}: {reason}")));
                 let Some(file) = &date.file else { continue };
-                if date.valid.seconds > self.clock.now() + DAY {
-                    // It is taken: the clock may be wrong.
-                    self.tell(&Event::Note(format!(
-                        "{source}: {} lies in the future; until then it is the newest analysis of {model}",
-                        date.valid
-                    )));
-                }
                 let stored = format!("{}.{number}.safetensors", date.valid.file_stamp());
                 let mut fields = Vec::new();
                 for (quantity, digest) in &date.fields {
@@ -114,6 +107,13 @@ impl Service {
         let reason = file.reason.unwrap_or_else(|| "it holds no date".into());
         match verdict {
             Verdict::Accepted => {
+                let last = accepted.iter().map(|(_, valid, _)| *valid).max_by_key(|valid| valid.seconds);
+                if let Some(valid) = last.filter(|valid| valid.seconds > self.clock.now() + DAY) {
+                    // It is taken: the clock may be wrong.
+                    self.tell(&Event::Note(format!(
+                        "{source}: {valid} lies in the future; until then it is the newest analysis"
+                    )));
+                }
                 let seconds = (settled - complete).max(0) as f64 / 1000.0;
                 for (model, valid, fields) in accepted {
                     self.tell(&Event::Accepted { model, valid, fields, source: source.clone(), seconds });
